@@ -40,6 +40,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
             "fit.intervals:fit_pairs",
             "error that two predictions share; --check",
         ),
+        "register": ("fit.register:register", "first predictions of unseen sources; --check"),
         "unsaid": ("fit.unsaid:fit", "what is usual where a source does not say; --check"),
         "sites": ("fit.sites:fit_sites", "how much sites differ; --check"),
         "stalls": ("fit.stalls:fit", "how often runs stall; --check"),

@@ -9,7 +9,6 @@ from typing import Any, Final
 import syncwall as sw
 from bench import ROOT, Dir, Names
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.capture.script import Script, record_script
 from syncwall.cause import Cause
 from syncwall.describe import Software, lookup
@@ -32,7 +31,7 @@ class Case:
     gpus: int = 1024
     seq: int = 8192
 
-    def compared(self) -> tuple[Prediction, ProgramPrediction]:
+    def compared(self) -> tuple[Prediction, Prediction]:
         usual = {"shard": "fsdp", "micro_batch": 1, "global_batch": self.gpus, "recompute": "none"}
         stated = {"model": "llama-3.1-8b", "cluster": CLUSTER, "nodes": self.gpus // 8}
         software = {"framework": "torchtitan"}
@@ -105,7 +104,7 @@ def recorded_s(case: ValidationCase) -> float:
     words += ["--vocabulary", str(case.model.vocab)]
     words += ["--compile"] if "torch.compile" in row.text("options") else []
     program = record_script(Script(str(TORCHTITAN), tuple(words)), world_size=row.whole("gpus"))
-    return float(predict_program(program, case.cluster, case.software).step_s)
+    return float(sw.predict(program, cluster=case.cluster, software=case.software).step_s)
 
 
 def torchtitan(runs: Dir, names: Names = (), check: bool = False) -> int:

@@ -18,7 +18,7 @@ from tests.capture.step_programs import PROGRAMS
 from tests.measure.ranks import free_port
 
 from bench import Names
-from syncwall.answer.program import ProgramPrediction, predict_program
+from syncwall.answer.prediction import Prediction, predict
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Nics, Node, Software
 from syncwall.lab.closed_loop import device_of
@@ -100,7 +100,7 @@ def compared(name: str, found: dict[str, Any], lines: bool) -> float:
     return errors[0]
 
 
-def predicted(name: str, measured: MachineMeasurements) -> ProgramPrediction:
+def predicted(name: str, measured: MachineMeasurements) -> Prediction:
     import torch.distributed as dist
 
     from syncwall.capture.recorder import recording
@@ -114,7 +114,7 @@ def predicted(name: str, measured: MachineMeasurements) -> ProgramPrediction:
     node = Node(device=device_of(measured), gpus=RANKS, nics=nics)
     cluster = Cluster(name="this machine", node=node, nodes=1)
     software = Software(framework="pytorch-cpu")
-    return predict_program(found.program(), cluster, software, measured=measured)
+    return predict(found.program(), cluster=cluster, software=software, measured=measured)
 
 
 def run_workers(names: tuple[str, ...], seconds: float) -> dict[str, Any]:

@@ -51,7 +51,8 @@ SETUP = ("architecture", "precision", "framework", "experts", "frozen_weights", 
 KINDS = ("one setup", "another model or software", "another kind of device")
 
 
-def _line(outcome: ValidatedRun) -> dict[str, str]:
+def residual(outcome: ValidatedRun) -> dict[str, str]:
+    """A run, what it is like, and predicted over measured."""
     traits, case = outcome.traits, outcome.case
     names = ("architecture", "precision", "framework", "experts", "frozen_weights")
     return {
@@ -77,7 +78,7 @@ def residuals(directories: Sequence[Path]) -> str:
     for outcome in outcomes(cases_of(row for row in rows if not row_doubt(row))):
         row = outcome.case.row
         groups.setdefault((row.source, str(corpus_part(row))), []).append(outcome)
-    lines = [_line(one) for members in groups.values() for one in evenly(members, MOST_ROWS)]
+    lines = [residual(one) for members in groups.values() for one in evenly(members, MOST_ROWS)]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
     writer.writeheader()

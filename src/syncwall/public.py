@@ -71,8 +71,9 @@ class Late:
 class Part:
     """An attribute that is the same object with other published keys; `text` says what it is."""
 
-    def __init__(self, *keys: str, text: str = "") -> None:
-        self.keys, self.text = keys_of(*keys), text
+    def __init__(self, *keys: str, text: str = "", name: str = "") -> None:
+        """`name` is that in schemas."""
+        self.keys, self.text, self.name = keys_of(*keys), text, name
 
     def __get__(self, owner: Any, kind: type) -> Any:
         return self if owner is None else Extract(owner, self.keys)
@@ -113,9 +114,14 @@ class Answer:
         """The blocks that screens and pages show; `how` is what the verb's own flags say."""
         return import_module("syncwall.show.answers").view(self, **how)
 
+    @property
+    def _json(self) -> Any:
+        """What of it is its JSON: all that is published, or a `Part`."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, quantities in SI units: what `--json` writes."""
-        found: dict[str, Any] = import_module("syncwall.records").answer_data(self)
+        found: dict[str, Any] = import_module("syncwall.records").answer_data(self._json)
         return found
 
 

@@ -19,14 +19,14 @@ from syncwall.describe.base import Count, Description, SourcedNumber
 from syncwall.describe.choice import Choice
 from syncwall.describe.layer_kinds import of_a_sample
 from syncwall.problems import CONTROLS
-from syncwall.public import Answer, Keys
+from syncwall.public import Answer, Extract, Keys
 
 SCHEMA_VERSION: Final = 1
 """Raised when a key is taken away or changes its meaning; answers state it."""
 _AS_IS: Final = frozenset({str, int, bool})
 
 
-def answer_data(answer: Answer) -> dict[str, Any]:
+def answer_data(answer: Answer | Extract) -> dict[str, Any]:
     """What `Answer.to_dict` gives; without version and verb if it is part of another answer."""
     data: dict[str, Any] = plain(answer)
     return json_data(answer.verb, data) if answer.verb else data

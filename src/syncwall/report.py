@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ from pydantic import ConfigDict, ValidationError
 
 from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import Improvement, improvements
-from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.describe import Cluster, Job, Run
 from syncwall.describe.base import Description
 from syncwall.describe.faults import faults_of
@@ -32,9 +31,8 @@ from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import JobFacts, MachineLoad, Result
 from syncwall.measure.step import StepData
 from syncwall.measure.suspects import SlowComponent
-from syncwall.plan.network_scaling import ProgramCase
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import ProgramWall, SyncWall, program_wall, wall_of
+from syncwall.plan.wall.answer import SyncWall, wall_of
 from syncwall.problems import InputError, Problem
 from syncwall.read.program import read_program
 
@@ -215,34 +213,12 @@ def _record_faults(record: LabRecord) -> _Faults:
 
 
 _GZIP: Final = b"\x1f\x8b"
-_PROGRAMS_MOST_GPUS: Final = 2**16
-
-
-@dataclass(frozen=True)
-class AnsweredProgram:
-    """A recorded program, and all that there is to say of it."""
-
-    file: str
-    prediction: ProgramPrediction
-    wall: ProgramWall | None
-    no_wall: str = ""
-    """Why there is no wall."""
 
 
 def is_program(path: Path) -> bool:
     """True for what `syncwall capture` writes; nothing else that reports take is compressed."""
     with opened(path) as stream:
         return stream.read(len(_GZIP)) == _GZIP
-
-
-def answered_program(path: Path, cluster: Cluster) -> AnsweredProgram:
-    """The program in the file at `path`, on `cluster`."""
-    prediction = predict_program(read_program(path), cluster)
-    try:
-        wall = program_wall(ProgramCase(prediction.program, cluster), _PROGRAMS_MOST_GPUS)
-    except InputError as error:
-        return AnsweredProgram(str(path), prediction, None, str(error))
-    return AnsweredProgram(str(path), prediction, wall)
 
 
 @dataclass(frozen=True)
@@ -364,46 +340,58 @@ def comparable_steps(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], list[
 
 _PROPOSALS: Final = 5
 _MOST_GPUS: Final = 2**20
+_PROGRAMS_MOST_GPUS: Final = 2**16
 _WALL, _FINISH, _CHANGES = 0.3, 0.2, 0.5
 """Shares of the work."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A run or a job, and all that there is to say of it."""
+    """A run, a job or a recorded program, and all that there is to say of it."""
 
-    stated: ReportRequest
+    file: str
+    text: str
+    """Of the file; empty for a program."""
     prediction: Prediction
     proposals: list[Improvement]
-    start: Reference
-    """The run whose GPUs grow."""
     wall: SyncWall | None
     no_wall: str = ""
     """Why there is no wall."""
     completion: Completion | None = None
     changes: list[JobChange] = field(default_factory=list)
 
+    @property
+    def start(self) -> Reference:
+        """The run whose GPUs grow."""
+        return Reference(self.prediction)
+
 
 def report_answers(stated: ReportRequest, progress: Callable[[float], None] = lambda share: None) -> Answered:
     """The answers to `stated`; no layout is searched for, so that it takes about a second."""
     prediction = predict(stated.run)
     proposals = improvements(prediction, _PROPOSALS)
-    start = Reference(prediction)
-    wall, no_wall = _wall(start)
+    found = Answered(stated.file, stated.text, prediction, proposals, *_wall(prediction))
     if stated.job is None:
-        return Answered(stated, prediction, proposals, start, wall, no_wall)
+        return found
     progress(_WALL)
     completion = finish(stated.job, prediction, progress=lambda share: progress(_WALL + _FINISH * share))
-    found = job_changes(completion, lambda share: progress(_WALL + _FINISH + _CHANGES * share))
-    return Answered(stated, prediction, proposals, start, wall, no_wall, completion, found)
+    others = job_changes(completion, lambda share: progress(_WALL + _FINISH + _CHANGES * share))
+    return replace(found, completion=completion, changes=others)
 
 
-def _wall(start: Reference) -> tuple[SyncWall | None, str]:
+def answered_program(path: Path, cluster: Cluster) -> Answered:
+    """The program in the file at `path`, on `cluster`."""
+    prediction = predict(read_program(path), cluster=cluster)
+    return Answered(str(path), "", prediction, prediction.improvements, *_wall(prediction))
+
+
+def _wall(prediction: Prediction) -> tuple[SyncWall | None, str]:
     """The sync wall, or why there is none."""
+    most = _PROGRAMS_MOST_GPUS if prediction.is_recorded else _MOST_GPUS
     try:
-        wall = wall_of(start, _MOST_GPUS, searching=False)
+        wall = wall_of(Reference(prediction), most, searching=False)
     except InputError as error:
         return None, str(error)
-    if all(len(side.curve.gpus) < 2 for side in wall.sides.values()):
+    if not prediction.is_recorded and all(len(side.curve.gpus) < 2 for side in wall.sides.values()):
         return None, "this machine cannot have more GPUs than that"
     return wall, ""

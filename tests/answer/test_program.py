@@ -7,12 +7,6 @@ import jsonschema
 import pytest
 
 import syncwall as sw
-from syncwall.answer.program import (
-    ProgramChangeKind,
-    _larger_buckets,
-    largest_batch,
-    program_changes,
-)
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.show.schema import schema
@@ -28,6 +22,7 @@ from syncwall.work.program import (
     RankProgram,
     SourceLocation,
 )
+from syncwall.work.program_variants import ProgramChangeKind, larger_buckets
 
 SHARD = Group("shard", 16, 1)
 CLUSTER = lookup.cluster("dgx-h100")
@@ -124,7 +119,7 @@ def test_what_does_not_fit_says_so():
     found = sw.predict(program(), cluster=CLUSTER)
     assert found.fits
     assert found.memory_bytes == pytest.approx(2e9 + 8e9 + 1e9 + 0.3e9)
-    times = largest_batch(found)
+    times = found.largest_batch
     assert times is not None
     assert found.memory_bytes + (times - 1) * 8e9 == pytest.approx(0.95 * CLUSTER.device.memory.size_bytes)
     rank = replace(program().ranks[0], held=(Held(HeldKind.ACTIVATIONS, "layers", 2e11),))
@@ -135,7 +130,7 @@ def test_what_does_not_fit_says_so():
 
 def test_every_change_brings_what_pricing_it_says():
     found = sw.predict(program(), cluster=CLUSTER)
-    changes = {change.kind: change for change in program_changes(found)}
+    changes = {change.kind: change for change in found.improvements}
     assert changes[ProgramChangeKind.HOST_WAITS].where == ("train.py:40",)
     compiled = sw.predict(program(), cluster=CLUSTER, compiled=True)
     gained_s = changes[ProgramChangeKind.COMPILE].gained_s
@@ -144,10 +139,30 @@ def test_every_change_brings_what_pricing_it_says():
     assert ProgramChangeKind.PADDING not in changes
 
 
+def test_the_source_of_a_change_is_as_fast_as_it_says():
+    found = sw.predict(program(), cluster=CLUSTER)
+    assert len(found.improvements) > 2
+    for one in found.improvements:
+        assert isinstance(one.source, Program)
+        then = sw.predict(one.source, cluster=CLUSTER)
+        assert found.step_s - then.step_s == pytest.approx(one.gained_s)
+
+
+def test_a_prediction_has_a_run_or_a_program():
+    run = sw.Run.model_validate({"model": "llama-3.1-8b", "cluster": "dgx-h100"})
+    recorded, described = sw.predict(program(), cluster=CLUSTER), sw.predict(run)
+    assert (recorded.verb, described.verb) == ("predict work", "predict")
+    assert recorded.program.world_size == 16
+    with pytest.raises(AttributeError, match="it has no run"):
+        _ = recorded.run
+    with pytest.raises(AttributeError, match="it has no program"):
+        _ = described.program
+
+
 def test_padding_is_named_with_its_parameter():
     note = Note(NoteKind.PADDED, "pos_embed", bytes=4e8, useful_bytes=1e7)
     found = sw.predict(replace(program(), notes=(note,)), cluster=CLUSTER)
-    (change,) = [one for one in program_changes(found) if one.kind is ProgramChangeKind.PADDING]
+    (change,) = [one for one in found.improvements if one.kind is ProgramChangeKind.PADDING]
     assert change.where == ("pos_embed",)
     assert change.gained_s > 0
 
@@ -166,14 +181,14 @@ def reduced(sizes: list[float]) -> Program:
 
 def test_small_buckets_are_joined_and_the_price_is_that_of_larger_ones():
     found = sw.predict(reduced([1e5] * 8), cluster=CLUSTER)
-    (change,) = [one for one in program_changes(found) if one.kind is ProgramChangeKind.BUCKETS]
+    (change,) = [one for one in found.improvements if one.kind is ProgramChangeKind.BUCKETS]
     assert change.where == ("bucket_cap_mb=0.191",)
-    larger = _larger_buckets(reduced([1e5] * 8))
+    larger = larger_buckets(reduced([1e5] * 8))
     assert larger is not None
     gained_s = found.step_s - sw.predict(larger, cluster=CLUSTER).step_s
     assert change.gained_s == pytest.approx(gained_s)
     assert gained_s > 0
-    (changed,) = _larger_buckets(reduced([1e5, 1e5, 3e5])).ranks  # type: ignore[union-attr]
+    (changed,) = larger_buckets(reduced([1e5, 1e5, 3e5])).ranks  # type: ignore[union-attr]
     moved = [c.what.bytes for c in changed if isinstance(c.what, Collective)]
     assert moved == [2e5, 3e5]
     assert changed.calls[-1].after == (2, 4)
@@ -184,7 +199,7 @@ def test_a_bucket_that_is_waited_for_at_once_stays():
     made = reduced([1e5, 1e5])
     calls = list(made.ranks[0].calls)
     calls[2] = replace(calls[2], after=(1,))
-    assert _larger_buckets(replace(made, ranks=(replace(made.ranks[0], calls=tuple(calls)),))) is None
+    assert larger_buckets(replace(made, ranks=(replace(made.ranks[0], calls=tuple(calls)),))) is None
 
 
 def test_much_unknown_work_is_part_of_the_verdict():

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import FlopCounterMode
 
-from syncwall.answer.program import predict_program
+from syncwall.answer.prediction import predict
 from syncwall.capture.recorder import recording
 from syncwall.describe import lookup
 from syncwall.work.block import StepPhase
@@ -153,8 +153,8 @@ def test_work_and_bytes_and_price(name):
     moved.pop("broadcast", None)  # DDP sends what batch norms have counted
     assert moved == expected_bytes(case)
     cluster = lookup.cluster("dgx-h100")
-    eager = predict_program(program, cluster)
-    joined = predict_program(program, cluster, compiled=True)
+    eager = predict(program, cluster=cluster)
+    joined = predict(program, cluster=cluster, compiled=True)
     assert not eager.compiled
     assert joined.step_s < eager.step_s
 
@@ -165,7 +165,7 @@ def test_a_program_that_compiles_itself_does_the_same(name):
     assert compiled.compiled
     assert compiled.model_flops == plain.model_flops
     assert [c.name for c in compiled.ranks[0]] == [c.name for c in plain.ranks[0]]
-    assert predict_program(compiled, lookup.cluster("dgx-h100")).compiled
+    assert predict(compiled, cluster=lookup.cluster("dgx-h100")).compiled
 
 
 def with_tensor_parallelism(tp, world_size):

@@ -14,7 +14,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from syncwall.answer.prediction import predict  # noqa: E402
-from syncwall.answer.program import predict_program  # noqa: E402
 from syncwall.capture.stack import stack_of_calls, written  # noqa: E402
 from syncwall.capture.step import capturing  # noqa: E402
 from syncwall.describe import Model, Run, lookup  # noqa: E402
@@ -179,7 +178,7 @@ def recorded_s(build, samples: int) -> float:
             optimizer.step()
             optimizer.zero_grad()
     machine = lookup.cluster("dgx-a100", nodes=1, gpus_per_node=1)
-    return float(predict_program(recording.program(), machine).step_s)
+    return float(predict(recording.program(), cluster=machine).step_s)
 
 
 def resnet_of(samples: int):

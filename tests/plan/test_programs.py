@@ -4,15 +4,17 @@ import json
 from dataclasses import replace
 
 import jsonschema
+import numpy as np
 import pytest
 
 import syncwall as sw
 from syncwall.cli import main
 from syncwall.describe import lookup
-from syncwall.plan.network.needed import program_network
+from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import Target, TargetLimits
-from syncwall.plan.network_scaling import ProgramCase, Wires
-from syncwall.plan.wall.answer import program_wall
+from syncwall.plan.network_scaling import Wires
+from syncwall.plan.reference import Reference
+from syncwall.plan.wall.answer import WallPlan, wall_of
 from syncwall.problems import InputError
 from syncwall.show.schema import schema
 from syncwall.work.block import StepPhase
@@ -23,6 +25,10 @@ from syncwall.work.program_variants import resized, why_fixed
 CLUSTER = lookup.cluster("dgx-h100")
 UNIT = ShardedUnit(((8192, 4096), (1000, 4096), (3, 50)))
 FSDP, DDP = Group("shard", 64), Group("dp", 64)
+
+
+def start(program: Program) -> Reference:
+    return Reference(sw.predict(program, cluster=CLUSTER))
 
 
 def fsdp(world_size: int = 64) -> Program:
@@ -101,38 +107,37 @@ def test_replicas_grow_and_shards_stay():
 )
 def test_what_splits_the_model_is_refused_with_its_group(program, reason):
     with pytest.raises(InputError, match=reason):
-        ProgramCase(program, CLUSTER)
+        _ = start(program).case
 
 
 @pytest.mark.parametrize("program", [fsdp(), ddp(DDP)])
 def test_plans_show_the_step_of_predict_at_the_recorded_size(program):
-    case = ProgramCase(program, CLUSTER)
     step_s = sw.predict(program, cluster=CLUSTER).step_s
-    wall = program_wall(case, 1024)
-    at = list(wall.curve.gpus).index(64)
-    assert wall.curve.step_s[at] == pytest.approx(step_s, rel=1e-9)
-    assert wall.recorded.step_s == pytest.approx(step_s, rel=1e-9)
-    network = program_network(case, [], TargetLimits())
-    assert network.counts[0].step_s == pytest.approx(step_s, rel=1e-9)
-    assert case.timed(64).step_s == pytest.approx(step_s, rel=1e-9)
+    wall = WallPlan(start(program), wall_of(start(program), 1024))
+    at = list(wall.weak.curve.gpus).index(64)
+    assert wall.weak.curve.step_s[at] == pytest.approx(step_s, rel=1e-9)
+    assert wall.to_dict()["recorded_step_s"] == pytest.approx(step_s, rel=1e-9)
+    (network,) = needed(start(program), [], TargetLimits())
+    assert network.step_s == pytest.approx(step_s, rel=1e-9)
+    assert start(program).case.timed(sw.Layout(dp=64)).step_s == pytest.approx(step_s, rel=1e-9)
 
 
 def test_the_nic_that_is_needed_is_just_enough():
-    case, limits = ProgramCase(fsdp(), CLUSTER), TargetLimits()
-    (found,) = program_network(case, [64], limits).counts
+    case, (found,) = start(fsdp()).case, needed(start(fsdp()), [64], TargetLimits())
     rate = found.nic_bytes_per_s[Target.EFFICIENCY]
     assert rate
     assert CLUSTER.node.nics is not None
     factor = rate / float(CLUSTER.node.nics.rate_bytes_per_s)
-    enough, less = (float(case.timed(64, Wires(nic=f * factor)).step_s) for f in (1.0, 0.98))
-    assert found.ideal_s / enough >= 0.9 > found.ideal_s / less
+    rates = Wires(nic=factor * np.array([1.0, 0.98]))
+    enough, less = case.timed(sw.Layout(dp=64), rates).step_s
+    assert found.ideal.step_s / enough >= 0.9 > found.ideal.step_s / less
 
 
 def test_people_and_programs_get_the_same_answer():
-    case = ProgramCase(fsdp(), CLUSTER)
+    begin = start(fsdp())
     for found, verb in (
-        (program_wall(case, 256), "plan wall work"),
-        (program_network(case, [64, 128], TargetLimits()), "plan network work"),
+        (WallPlan(begin, wall_of(begin, 256)), "plan wall work"),
+        (NetworkPlan(begin, needed(begin, [64, 128], TargetLimits())), "plan network work"),
     ):
         jsonschema.validate(json.loads(json.dumps(found.to_dict())), schema(verb))
         assert "each rank keeps the batch" in " ".join(str(found).split())
@@ -151,3 +156,10 @@ def test_flags_of_descriptions_are_refused(words, capsys):
     work = "examples/capture/hybrid.work.json.gz"
     assert main([*words.split(), "--work", work, "--cluster", "dgx-h100"]) == 2
     assert "recorded program" in (said := capsys.readouterr().err) or "descriptions" in said
+
+
+def test_the_curve_of_a_program_is_drawn(tmp_path):
+    work = "examples/capture/hybrid.work.json.gz"
+    words = ["plan", "wall", "--work", work, "--cluster", "dgx-h100", "--most", "512", "--chart"]
+    assert main([*words, str(tmp_path / "wall.svg")]) == 0
+    assert "weak: 512 GPUs" in (tmp_path / "wall.svg").read_text()

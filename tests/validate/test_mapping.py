@@ -2,6 +2,7 @@ import pytest
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
+from syncwall.describe.switches import Optimizer
 from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
 from tests.validate.samples import known, row
@@ -154,3 +155,99 @@ def test_networks_are_read_from_their_words(words, link):
     nics = case_of(row(inter_link=words, gpu_mem_gb="80")).cluster.node.nics
     assert nics is not None
     assert (nics.link or "").startswith(link)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name"),
+    [
+        ("RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 3090 Ti", "rtx-3090-ti"),
+        ("RTX 6000 Ada", "rtx-6000-ada"),
+        ("RTX PRO 6000", "rtx-pro-6000"),
+        ("A6000", "rtx-a6000"),
+        ("A10G", "a10g"),
+        ("Tesla T4", "t4"),
+        ("L40S", "l40s"),
+        ("L4", "l4"),
+        ("V100-PCIe 16GB", "v100-pcie-16"),
+    ],
+)
+def test_cards_of_workstations_and_clouds_are_known(gpu, name):
+    case = case_of(row(gpu=gpu, gpu_mem_gb="", gpus="1", tp="1", gpus_per_node="1", gbs="8"))
+    assert case.cluster.device.name == name
+
+
+def test_a_slot_is_as_fast_as_the_card_allows():
+    rates = {
+        gpu: case_of(
+            row(gpu=gpu, gpu_mem_gb="", gpus="4", tp="1", gpus_per_node="4", gbs="8")
+        ).cluster.scale_up
+        for gpu in ("T4", "L40S", "RTX 5090")
+    }
+    assert [round(one.rate_bytes_per_s / 1e9, 1) for one in rates.values() if one] == [15.8, 31.5, 63.0]
+
+
+def test_several_nodes_need_a_rate_between_them():
+    two = {"gpu": "L40S", "gpu_mem_gb": "", "gpus": "16", "gpus_per_node": "8", "tp": "1", "gbs": "16"}
+    with pytest.raises(CannotRepresent, match="the rate between nodes with a L40S is not known"):
+        case_of(row(**two))
+    nics = case_of(row(**two, inter_gbps_per_gpu="25")).cluster.node.nics
+    assert nics is not None
+    assert nics.rate_bytes_per_s * nics.count == 8 * 25e9 / 8
+
+
+def test_adapters_and_the_format_of_what_they_leave_frozen():
+    columns = {"lora_rank": "16", "lora_targets": "q_proj;v_proj;output_proj", "frozen_weights": "nf4"}
+    layout = case_of(row(**columns)).layouts[0]
+    assert layout.frozen_weights
+    assert layout.lora is not None
+    assert (layout.lora.rank, layout.lora.weights) == (16, "nf4")
+    assert layout.lora.targets == ("q_proj", "v_proj", "o_proj")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [("AdamW", "adam"), ("paged adamw-8bit", "adam-8bit"), ("Muon + AdamW", "muon"), ("sgd", "sgd")],
+)
+def test_optimizers_are_read_by_their_names(words, kind):
+    assert case_of(row(optimizer=words)).layouts[0].optimizer == Optimizer.read(kind)
+
+
+def test_a_model_of_the_catalogue_needs_no_sizes():
+    sizes = dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab"), "")
+    assert case_of(row(model="llama-3.1-8b", **sizes)).model.layers == 32
+
+
+def test_encoders_and_vision_transformers_in_other_sizes():
+    base = case_of(
+        row(
+            family="encoder",
+            model="BERT-base",
+            layers="12",
+            hidden="768",
+            heads="12",
+            ffn_hidden="3072",
+            seq_len="128",
+            vocab="30522",
+        )
+    ).model
+    assert 0.10e9 < base.parameters < 0.12e9
+    assert not base.attention.causal
+    large = case_of(
+        row(
+            family="vit",
+            model="ViT-L/16",
+            layers="24",
+            hidden="1024",
+            heads="16",
+            ffn_hidden="4096",
+            seq_len="197",
+        )
+    ).model
+    assert 0.29e9 < large.parameters < 0.31e9
+
+
+def test_a_sliding_window_and_a_power_limit_have_columns():
+    case = case_of(row(sliding_window="1024", power_limit_w="300", gpu="A100-SXM", gpu_mem_gb="80"))
+    assert case.model.attention.window == 1024
+    assert case.cluster.device.power_limit_w == 300

@@ -53,7 +53,7 @@ def test_a_table_saved_by_a_spreadsheet_is_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,source\na,b\n", "runs.csv:1:1  has no column model, layers, hidden, gpu,"),
+        ("id,source\na,b\n", "runs.csv:1:1  has no column model, gpu, gpus,"),
         ("", "has no column id"),
         (",".join(REQUIRED) + "\n", "holds no table of runs (a CSV with id,"),
         (
@@ -68,6 +68,10 @@ def test_a_table_saved_by_a_spreadsheet_is_read(tmp_path: Path):
         (table({"id": ""}), "runs.csv:2:1  has no id"),
         (table({}).rstrip() + ",1\n", "runs.csv:2:1  has more cells than the first line"),
         (table({}) + '"open\n', "runs.csv:3:1  cannot be read as CSV"),
+        (
+            table({"shards": "zero3"}),
+            'runs.csv:1:1  "shards" is no column of a table of runs; did you mean "shard"?',
+        ),
     ],
 )
 def test_a_broken_table_is_refused_with_its_line(text, message, tmp_path: Path):

@@ -13,7 +13,7 @@ from typing import Final
 
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.priced import HIGH, LOW, PredictedStep
+from syncwall.answer.priced import HIGH, LOW
 from syncwall.answer.site import site_distances
 from syncwall.cause import Cause
 from syncwall.public import published
@@ -71,15 +71,15 @@ class Ratio:
         return NormalDist().cdf(self.logarithm / self.deviation)
 
 
-def is_same_setup(one: PredictedStep, other: PredictedStep) -> bool:
+def is_same_setup(one: Prediction, other: Prediction) -> bool:
     """True for runs that differ in layout, batch and number of GPUs only."""
-    if not (isinstance(one, Prediction) and isinstance(other, Prediction)):
+    if one.is_recorded or other.is_recorded:
         return False
     machines = {(run.cluster.name, run.cluster.device.name) for run in (one.run, other.run)}
     return len(machines) == 1 and not site_distances([one.traits], other.traits)[0]
 
 
-def step_deviation(one: PredictedStep, other: PredictedStep) -> float:
+def step_deviation(one: Prediction, other: Prediction) -> float:
     """Deviation of the logarithm of the ratio of two steps, and of all that goes with their time.
 
     What known runs of a site say has already taken away what its runs share.
@@ -87,12 +87,10 @@ def step_deviation(one: PredictedStep, other: PredictedStep) -> float:
     return ratio_deviation(one, other, one.interval.deviation, other.interval.deviation)
 
 
-def ratio_deviation(
-    one: PredictedStep, other: PredictedStep, deviation: float, other_deviation: float
-) -> float:
+def ratio_deviation(one: Prediction, other: Prediction, deviation: float, other_deviation: float) -> float:
     """Deviation of a ratio, of those of its two parts."""
     independent = hypot(deviation, other_deviation)
-    anchored = any(isinstance(run, Prediction) and run.site.known for run in (one, other))
+    anchored = any(run.site.known for run in (one, other))
     return independent * ALIKE if is_same_setup(one, other) and not anchored else independent
 
 
@@ -101,7 +99,7 @@ def memory_deviation() -> float:
     return hypot(1.0, 1.0) * log(HIGH / LOW) / 2.0 / Z80
 
 
-def ledger_difference(one: PredictedStep, other: PredictedStep) -> dict[Cause, float]:
+def ledger_difference(one: Prediction, other: Prediction) -> dict[Cause, float]:
     """Seconds of the step by cause that `other` has more than `one`, in the order of causes."""
     causes = sorted({*one.ledger, *other.ledger}, key=lambda cause: cause.order)
     return {c: float(other.ledger.get(c, 0.0)) - float(one.ledger.get(c, 0.0)) for c in causes}

@@ -1,4 +1,4 @@
-"""What to change: each single change of a layout is the model run again.
+"""What to change: each single change of a layout, or of a recorded program, is priced again.
 
 Proposals are the best of these changes, and what a search leaves as it is can be tried by them.
 """
@@ -6,6 +6,7 @@ Proposals are the best of these changes, and what a search leaves as it is can b
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from math import nan
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -21,7 +22,9 @@ from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Schedule, 
 from syncwall.describe.rules import broken_rules, can_share, not_offered
 from syncwall.describe.software import Framework, at
 from syncwall.public import Part, published
-from syncwall.work.memory import fits
+from syncwall.work.memory import fits, usable_bytes
+from syncwall.work.program import HeldKind, Program
+from syncwall.work.program_variants import CHANGES, ProgramChangeKind, change_places
 
 SHARD_DOMAINS: Final = (1, 4, 16)
 """Scale-up domains over which a copy of the states is also spread, besides all ranks (HSDP)."""
@@ -200,22 +203,44 @@ _TIMES: Final = (2, 4, 8, 16, 32, 64)
 @published("change gained_s memory_bytes layout=fields also nodes=run.nodes")
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """A change and what it is predicted to bring."""
+    """A change and what it is predicted to bring.
+
+    Of a recorded program, `change` is its `kind`, and memory is not known.
+    """
 
     _remedy = Part("change gained_s", text="A change that helps against the verdict.")
     _option = Part("change gained_s fits", text="A field of the best layout, changed.")
+    _recorded = Part(
+        "kind gained_s where",
+        text="Single changes that help, the best first.",
+        name="ProgramChange",
+    )
     change: str
     """In the words of the keys of a run."""
-    run: Run
+    source: Run | Program
+    """With the change."""
     gained_s: float
     """Seconds of the step that it saves."""
-    memory_bytes: float
+    memory_bytes: float = nan
     """Memory that it needs more (or less, if negative)."""
-    fields: dict[str, Any]
+    fields: dict[str, Any] = field(default_factory=dict)
     """Fields of the layout that change, with their new values; None: filled in again."""
     fits: bool = True
     also: dict[str, Any] = field(default_factory=dict)
     """What was open and is chosen otherwise because of the change."""
+    where: tuple[str, ...] = ()
+    """Lines or parameters that it is about, the most important first."""
+
+    @property
+    def run(self) -> Run:
+        """The run with the change."""
+        assert isinstance(self.source, Run)
+        return self.source
+
+    @property
+    def kind(self) -> ProgramChangeKind:
+        """What could be changed."""
+        return ProgramChangeKind(self.change)
 
     def __repr__(self) -> str:
         return f"<Improvement {self.change}: step {-self.gained_s:+.4g} s>"
@@ -225,7 +250,8 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
     """The `count` single changes of the layout that save most of the step and still fit.
 
     If the run itself does not fit, the fastest changes that make it fit; if there is none, the
-    fewest nodes on which it fits, and the least that the memory of the host would have to take.
+    fewest nodes on which it fits, and the least that the memory of the host would have to take. Of
+    a recorded program, all changes that help.
 
     Examples:
         >>> import syncwall as sw
@@ -239,12 +265,37 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
     """
     least_s = WORTH * prediction.step_s if prediction.fits else float("-inf")
     with catalogue_overlay(prediction.pricing.catalogue):
+        if prediction.is_recorded:
+            return _program_changes(prediction)
         found = [one for one in changed(prediction) if one.fits and one.gained_s > least_s]
         if not found and not prediction.fits:
             nodes = (one for one in with_more_nodes(prediction) if one.fits)
             return [*islice(nodes, 1), *islice(_on_the_host(prediction), 1)]
     distinct = {one.run.layout: one for one in reversed(found)}  # said in two ways, once
     return sorted(distinct.values(), key=lambda one: -one.gained_s)[:count]
+
+
+def _program_changes(prediction: Prediction) -> list[Improvement]:
+    """Single changes of a recorded program that help, the best first."""
+    program, found = prediction.program, []
+    for kind, change in CHANGES.items():
+        other = change(program)
+        if other is not None:
+            step_s = prediction.pricing.timed(other, prediction.cluster).step_s
+            where = change_places(kind, program, prediction.rank)
+            found.append(Improvement(kind, other, prediction.step_s - step_s, where=where))
+    helping = [one for one in found if one.gained_s >= WORTH * prediction.step_s]
+    return sorted(helping, key=lambda one: -one.gained_s)
+
+
+def largest_batch(prediction: Prediction) -> float | None:
+    """Times the recorded batch of a rank that fits; None if nothing grows with it."""
+    kinds = prediction.memory_by_cause
+    growing = kinds.get(HeldKind.ACTIVATIONS, 0.0) + kinds.get(HeldKind.OTHER, 0.0)
+    if not growing:
+        return None
+    free = usable_bytes(prediction.cluster.device) - (prediction.memory_bytes - growing)
+    return max(free / growing, 0.0)
 
 
 def changed(prediction: Prediction, fields: tuple[str, ...] = ()) -> list[Improvement]:

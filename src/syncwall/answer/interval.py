@@ -24,6 +24,8 @@ from syncwall.describe.software import Framework
 from syncwall.documents import opened_table, packed_or_plain, read_document
 
 TABLE = packed_or_plain(BUILT_IN / "validation" / "residuals.csv")
+REGISTER = BUILT_IN / "validation" / "register.csv"
+"""Errors of versions on sources that they had never seen; see bench/fit/register.py."""
 WIDTHS = BUILT_IN / "validation" / "widths.yaml"
 FAR = 2.0
 """Distance to the nearest validated run from which on a prediction is an extrapolation."""

@@ -1,17 +1,26 @@
-"""One run, predicted, and what plug-ins decide of it."""
+"""One run or recorded program, predicted, and what plug-ins decide of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
+
+from pydantic import ValidationError
 
 from syncwall import catalogue, plugins
 from syncwall.answer.contention import Contention, step_on_links
-from syncwall.answer.interval import PredictionInterval, interval
-from syncwall.answer.priced import PredictedStep, Priced, mfu_convention
+from syncwall.answer.interval import UNKNOWN, PredictionInterval, interval
+from syncwall.answer.priced import (
+    MFU_CONVENTION,
+    MemoryMargin,
+    Priced,
+    Verdict,
+    limit_of,
+    mfu_convention,
+    too_large,
+)
 from syncwall.answer.pricing import NetworkChoice, Pricing
-from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.answer.settled import Chosen, SettledRun, settle
 from syncwall.answer.site import UNKNOWN_SITE, Site, Traits
 from syncwall.answer.timeline import Timeline, timeline
@@ -22,11 +31,18 @@ from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.nccl import algorithms
 from syncwall.describe import Cluster, Run, Software, lookup
+from syncwall.describe.faults import faults_of
+from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, Part, published
+from syncwall.timeline.program import Share, kernel_shares, module_name
 from syncwall.work.block import Work
 from syncwall.work.host_memory import host_memory_bytes
-from syncwall.work.memory import Memory, step_memory
-from syncwall.work.program import Program
+from syncwall.work.memory import Memory, fits, recorded_memory, step_memory
+from syncwall.work.program import NOTABLE, Program, RankProgram, unknown_share
+
+NATIVE: Final = "pytorch"
+"""The framework that is nothing but PyTorch: how programs reach what they reach, if none is named.
+"""
 
 
 @overload
@@ -64,7 +80,7 @@ def predict(
     network: NetworkChoice | None = None,
     measured: MachineMeasurements | None = None,
     catalogue: Folders = None,
-) -> ProgramPrediction: ...
+) -> "Prediction": ...
 
 
 @takes_catalogue
@@ -106,9 +122,10 @@ def predict(  # noqa: PLR0913 - a run has this many sides
         if cluster is None:
             raise TypeError(f"the price of a {type(run).__name__} depends on the machine: give cluster=")
         if isinstance(run, Program):
-            return predict_program(
-                run, cluster, software, compiled=compiled, network=network, measured=measured
-            )
+            machine = with_ranks(cluster, run.world_size)
+            pricing = Pricing.on(cluster, _played(software), network=network, measured=measured)
+            run = run if compiled is None else replace(run, compiled=compiled)
+            return Prediction(pricing, pricing.timed(run, machine), run)
         pricing = pricing or Pricing.on(cluster, software, network=network, measured=measured)
         return Priced(pricing, pricing.timed(run, cluster))
     if isinstance(run, str | Path):
@@ -127,8 +144,31 @@ def predict(  # noqa: PLR0913 - a run has this many sides
         pricing, timed, contention = step_on_links(done, pricing, shared)
     else:
         timed = pricing.step(done.model, done.layout, done.seq, done.cluster)
-    memory = step_memory(done.model, done.layout, done.seq).as_floats()
-    return Prediction(pricing, timed, settled, memory, contention)
+    return Prediction(pricing, timed, settled, contention)
+
+
+def _played(software: Software | None) -> Software:
+    """The software of a recorded program, which has its own kernels."""
+    stated = software or Software()
+    if stated.launch_blocking:
+        raise InputError.of("launch_blocking of a recorded program is not modelled: leave it out")
+    taken = {"kernels": "fused", "framework": stated.framework or NATIVE}
+    return stated.model_copy(update=taken)
+
+
+def with_ranks(cluster: Cluster, ranks: int) -> Cluster:
+    """As many nodes of `cluster` as a program of so many ranks fills."""
+    nearby = cluster.gpus_per_node
+    if ranks > nearby and ranks % nearby:
+        raise InputError.of(
+            f"the program has {ranks} ranks, which do not fill nodes of {nearby} GPUs; "
+            f"record it with --world {ranks // nearby * nearby}"
+        )
+    try:
+        return cluster.with_gpus(ranks)
+    except ValidationError as error:
+        said = [message for _, message in faults_of(error, Cluster)]
+        raise InputError([Problem(cluster.name, 0, 0, one) for one in said]) from None
 
 
 _STEP: Final = (
@@ -143,26 +183,71 @@ _STEP: Final = (
 
 @published(_STEP, "next=improvements assumed=_taken_for_granted run job=_job gap contention")
 @dataclass(frozen=True)
-class Prediction(PredictedStep, Answer):
-    """What to expect of a run."""
+class Prediction(Priced, Answer):
+    """What to expect of a run.
 
-    verb = "predict"
+    Or of a recorded program: `is_recorded` says of which.
+    """
+
     step = Part(_STEP, text="What is to be expected of a training step.")
+    _recorded = Part(
+        "command=program.command torch=program.torch world_size=program.world_size",
+        "cluster=cluster.name compiled verdict step_s step_interval_s",
+        "tokens_per_s_per_gpu samples_per_s mfu hfu mfu_convention fits memory_bytes",
+        "memory_interval_bytes fits_probability=room.probability",
+        "memory_by_kind_bytes=memory_by_cause largest_batch ledger_s=ledger exposed_s",
+        "model_flops=program.model_flops parameters=program.parameters unknown by_module by_source",
+        "next=improvements._recorded notes=program.noted",
+        text="What to expect of a recorded program.",
+        name="ProgramPrediction",
+    )
     improvements = Late("answer.improvements:improvements")
+    largest_batch = Late("answer.improvements:largest_batch")
     _taken_for_granted = Late("show.prediction:assumed")
     gap = Late("answer.gap:gap_of")
     _job = Late("job.completion:no_job")
-    settled: SettledRun
-    """The run in which nothing is open, and what was chosen for it."""
-    memory: Memory
-    """Bytes on the fullest GPU, by cause."""
+    source: SettledRun | Program
+    """The run in which nothing is open, and what was chosen for it; or what was recorded."""
     contention: Contention | None = None
     """What sharing links does to the step, if a fabric was given."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """True if it has a `program`, and no `run`."""
+        return isinstance(self.source, Program)
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]
+        """Whose answer it is, in its JSON."""
+        return "predict work" if self.is_recorded else "predict"
+
+    @property
+    def settled(self) -> SettledRun:
+        """The run in which nothing is open, and what was chosen for it."""
+        if not isinstance(self.source, SettledRun):
+            raise AttributeError("this is the prediction of a recorded program: it has no run")
+        return self.source
 
     @property
     def run(self) -> Run:
         """The run, with nothing open."""
         return self.settled.run
+
+    @property
+    def program(self) -> Program:
+        """What was recorded; `compiled`, as it was predicted."""
+        if not isinstance(self.source, Program):
+            raise AttributeError("this is the prediction of a run: it has no program")
+        return self.source
+
+    @property
+    def compiled(self) -> bool:
+        """Memory-bound kernels are joined."""
+        return self.program.compiled
+
+    @property
+    def _json(self) -> Any:
+        return self._recorded if self.is_recorded else self
 
     @property
     def chosen(self) -> tuple[Chosen, ...]:
@@ -172,7 +257,7 @@ class Prediction(PredictedStep, Answer):
     @property
     def assumed(self) -> dict[str, str]:
         """What the run leaves open and does not follow from its framework, with the value taken."""
-        return self.settled.guessed
+        return {} if self.is_recorded else self.settled.guessed
 
     @property
     def known_runs(self) -> int:
@@ -185,9 +270,14 @@ class Prediction(PredictedStep, Answer):
         return float(self.work.tokens)
 
     @property
+    def samples_per_s(self) -> float:
+        """Samples a second of all GPUs together; 0 if nobody knows the samples of a step."""
+        return self.program.samples / self.step_s
+
+    @property
     def mfu_convention(self) -> str:
         """Which FLOPs are counted, over which peak."""
-        return mfu_convention(self.run.model)
+        return MFU_CONVENTION if self.is_recorded else mfu_convention(self.run.model)
 
     @property
     def site(self) -> Site:
@@ -196,7 +286,12 @@ class Prediction(PredictedStep, Answer):
 
     @cached_property
     def interval(self) -> PredictionInterval:
-        """How sure the prediction is, and the published run most like this one."""
+        """How sure the prediction is, and the published run most like this one.
+
+        Wide for a program, of which few published runs can be recorded, by its unknown work, too.
+        """
+        if self.is_recorded:
+            return replace(UNKNOWN, deviation=UNKNOWN.deviation + self.unknown)
         return interval(self.traits, waiting=self.waiting, unsaid=len(self.assumed), site=self.site)
 
     @property
@@ -211,20 +306,54 @@ class Prediction(PredictedStep, Answer):
         return predict(run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site)
 
     def timeline(self) -> Timeline:
-        """The last micro batch and the optimizer step in time: every operation and every wait."""
-        return timeline(self, f"{self.run.model.name}, one micro batch, predicted by syncwall")
+        """The last micro batch and the optimizer step in time: every operation and every wait.
+
+        Of a recorded program all of the step.
+        """
+        if self.is_recorded:
+            what = f"{self.program.command or 'recorded program'}, one step"
+        else:
+            what = f"{self.run.model.name}, one micro batch"
+        return timeline(self, f"{what}, predicted by syncwall")
 
     def __repr__(self) -> str:
-        run, fits = self.run, "fits" if self.fits else "does not fit"
+        what = self.program.command if self.is_recorded else self.run.model.name
+        fits = "fits" if self.fits else "does not fit"
         return (
-            f"<Prediction {run.model.name} on {run.gpus} {run.cluster.device.name}: "
+            f"<Prediction {what} on {int(self.work.gpus)} {self.cluster.device.name}: "
             f"step {self.step_s:.4g} s, MFU {self.mfu:.1%}, {fits}>"
         )
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Bytes on the fullest GPU, by cause."""
+        run = self.run
+        return step_memory(run.model, run.layout, run.seq).as_floats()
+
+    @cached_property
+    def memory_by_cause(self) -> dict[str, float]:
+        """Bytes on the fullest rank by what they are for."""
+        return recorded_memory(self.program) if self.is_recorded else self.memory.by_cause()
 
     @property
     def memory_bytes(self) -> float:
         """Bytes on the fullest GPU."""
-        return float(self.memory.total)
+        return sum(self.memory_by_cause.values())
+
+    @property
+    def room(self) -> MemoryMargin:
+        """The interval of that, and how likely it fits."""
+        return MemoryMargin.on(self.cluster.device, self.memory_bytes)
+
+    @property
+    def memory_interval_bytes(self) -> tuple[float, float]:
+        """P10 and P90 of it."""
+        return self.room.interval_bytes
+
+    @property
+    def fits(self) -> bool:
+        """True if the fullest GPU has enough memory."""
+        return bool(fits(self.memory_bytes, self.cluster.device))
 
     @cached_property
     def host_memory_bytes(self) -> float:
@@ -232,6 +361,38 @@ class Prediction(PredictedStep, Answer):
         run = self.run
         each = host_memory_bytes(run.model, run.layout, run.seq, self.memory)
         return float(each) * run.gpus_per_node
+
+    @cached_property
+    def unknown(self) -> float:
+        """Share of the step's work that is not known."""
+        return unknown_share(self.program) if self.is_recorded else 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """What limits the step, or that it does not fit.
+
+        And that much of it is not known, if so.
+        """
+        device = self.cluster.device
+        found = limit_of(self.ledger) if self.fits else too_large(self.memory_bytes, device)
+        if self.unknown <= NOTABLE:
+            return found
+        return replace(found, text=f"{found.text}; {self.unknown:.0%} of its work is not known")
+
+    @property
+    def rank(self) -> RankProgram:
+        """The class of ranks of a recorded program that its step waits for, as it was priced."""
+        played = self.timed.played
+        assert played is not None
+        return played.rank
+
+    def by_module(self, depth: int = 2) -> list[Share]:
+        """Seconds of kernels by module, names cut to `depth` parts, numbers of layers joined."""
+        return kernel_shares(self.rank, self.prices, lambda call: module_name(call, depth))
+
+    def by_source(self) -> list[Share]:
+        """Seconds of kernels by the user's line."""
+        return kernel_shares(self.rank, self.prices, lambda call: call.place.source)
 
 
 @dataclass(frozen=True, slots=True)

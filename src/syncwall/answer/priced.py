@@ -4,7 +4,6 @@ What differs from run to run is the allocator's fragments, kernels that keep mor
 usual, and workspaces.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -21,7 +20,7 @@ from syncwall.describe import Cluster, Device, Model
 from syncwall.describe.run import MeasuredSpeed
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
-from syncwall.work.memory import fits, usable_bytes
+from syncwall.work.memory import usable_bytes
 
 LOW, HIGH = 0.88, 1.20
 """P10 and P90 of measured over predicted memory: the calibration half of the ultra-scale playbook,
@@ -232,32 +231,3 @@ class Priced:
 
     def _utilisation(self, flops: float) -> float:
         return flops / self.step_s / float(self.work.gpus) / self.peak_flop_per_s
-
-
-class PredictedStep(Priced, ABC):
-    """A step of which it is known what the fullest GPU holds."""
-
-    @property
-    @abstractmethod
-    def memory_bytes(self) -> float:
-        """Bytes on the fullest GPU."""
-
-    @property
-    def room(self) -> MemoryMargin:
-        """The interval of that, and how likely it fits."""
-        return MemoryMargin.on(self.cluster.device, self.memory_bytes)
-
-    @property
-    def memory_interval_bytes(self) -> tuple[float, float]:
-        """P10 and P90 of it."""
-        return self.room.interval_bytes
-
-    @property
-    def fits(self) -> bool:
-        """True if the fullest GPU has enough memory."""
-        return bool(fits(self.memory_bytes, self.cluster.device))
-
-    @property
-    def verdict(self) -> Verdict:
-        """What limits the step, or that it does not fit."""
-        return super().verdict if self.fits else too_large(self.memory_bytes, self.cluster.device)

@@ -26,9 +26,12 @@ from syncwall.describe.lookup import link
 from syncwall.describe.names import varied
 from syncwall.problems import refuse_unknown
 from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.program import ProgramTime, program_time
 from syncwall.timeline.step import step_time
 from syncwall.work.block import Work
 from syncwall.work.number import is_one
+from syncwall.work.program import Program, whole_step
+from syncwall.work.program_variants import compiled
 from syncwall.work.step import transformer_step
 
 
@@ -65,6 +68,8 @@ class Timed:
     step_s: Any
     ledger: Ledger
     """Seconds by cause; they add up to `step_s`."""
+    played: ProgramTime | None = None
+    """When everything happens, of a recorded program."""
 
     @property
     def waits_s(self) -> Any:
@@ -137,8 +142,12 @@ class Pricing:
         work = transformer_step(self.setting.padded(model), layout, seq)
         return self.timed(work, cluster, latency=latency)
 
-    def timed(self, work: Work, cluster: Cluster, *, latency: Any = 1.0) -> Timed:
+    def timed(self, work: Work | Program, cluster: Cluster, *, latency: Any = 1.0) -> Timed:
         """Any `work` on `cluster`: the machine itself, part of it, or one that differs in wires."""
+        if isinstance(work, Program):
+            prices = self.prices(cluster, latency=latency)
+            played = program_time(compiled(work), prices)
+            return Timed(whole_step(work), cluster, prices, played.step_s, played.ledger, played)
         host_s = self.setting.host_s(work, cluster, self.fit.elementwise.eager)
         prices = self.prices(cluster, host_s, latency=latency)
         time = step_time(work, prices)

@@ -6,7 +6,7 @@ on a track), `interval_count` and `facts`.
 """
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,12 @@ class Timeline(Answer):
 def timeline(priced: Priced, title: str = "") -> Timeline:
     """Every operation and wait of the last micro batch, forward and backward, and the optimizer.
 
-    Gradients of several micro batches are added up elsewhere; the ledger here is without that.
+    Gradients of several micro batches are added up elsewhere; the ledger here is without that. A
+    recorded program has all of its step.
     """
+    if (played := priced.timed.played) is not None:
+        phases = tuple(_phases(played.intervals))
+        return Timeline(played.intervals, played.waits, phases, priced.ledger, title=title)
     record = Record()
     clock = Clock(record=record)
     spans: list[Span] = []
@@ -108,6 +112,19 @@ def timeline(priced: Priced, title: str = "") -> Timeline:
         ended = clock.free[Stream.COMPUTE] if phase is StepPhase.FORWARD else clock.join()
         spans.append(Span(phase, begun, float(ended)))
     return Timeline(record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s, title)
+
+
+def _phases(intervals: list[Interval]) -> list[Span]:
+    """The phases of a recorded program on the compute stream, one after the other."""
+    found: list[Span] = []
+    for interval in sorted(intervals, key=lambda one: one.start_s):
+        phase = StepPhase(interval.phase)
+        phase = StepPhase.BACKWARD if phase is StepPhase.RECOMPUTE else phase
+        if not found or (found[-1].phase is not phase and interval.stream == "compute"):
+            found.append(Span(phase, interval.start_s, interval.end_s))
+        else:
+            found[-1] = replace(found[-1], end_s=max(found[-1].end_s, interval.end_s))
+    return found
 
 
 def _leave_earlier(clock: Clock, before: Clock, priced: Priced) -> float:

@@ -30,15 +30,15 @@ from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.faults import faults_of
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.plan.choices import Objective
-from syncwall.plan.reference import RunLike, start_of, usual_batch
+from syncwall.plan.reference import Reference, RunLike, start_of, usual_batch
 from syncwall.plan.search import search as layouts
 from syncwall.problems import InputError, Problem, option
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
     from syncwall.plan.answer import Plan
-    from syncwall.plan.network.needed import NetworkPlan, ProgramNetwork
-    from syncwall.plan.wall.answer import ProgramWall, WallPlan
+    from syncwall.plan.network.needed import NetworkPlan
+    from syncwall.plan.wall.answer import WallPlan
 
 
 __all__ = ["LayoutsQuestion", "NetworkQuestion", "WallQuestion", "layouts", "network", "wall"]
@@ -222,20 +222,13 @@ class WallQuestion(WorkQuestion):
     best_layout: bool = False
     """Search the best layout at every count, also if one is stated."""
 
-    def answer(self, progress: Progress = quiet) -> "WallPlan | ProgramWall":
+    def answer(self, progress: Progress = quiet) -> "WallPlan":
         """Both curves, their walls, and what moves them; of a program the one that there is."""
+        from syncwall.plan.wall.answer import WallPlan, wall_of
+
         self.refuse_beside_work("replica_batch", "best_layout")
         with catalogue_overlay(self.catalogue):
-            if self.work is not None:
-                from syncwall.plan.network_scaling import ProgramCase
-                from syncwall.plan.wall.answer import program_wall
-
-                case = ProgramCase(**vars(self.recorded()))
-                return program_wall(case, self.most, least=self.least or 1, progress=progress)
-            from syncwall.plan.wall.answer import WallPlan, wall_of
-
-            measured = self.measurements()
-            start = start_of(self.run, measured, self.site(measured))
+            start = _start(self, self.run)
             found = wall_of(
                 start,
                 self.most,
@@ -269,30 +262,31 @@ class NetworkQuestion(WorkQuestion):
     strong: bool = False
     """Keep the global batch for all numbers of GPUs; else that of a GPU."""
 
-    def answer(self, progress: Progress = quiet) -> "NetworkPlan | ProgramNetwork":
+    def answer(self, progress: Progress = quiet) -> "NetworkPlan":
         """What is needed on each number of GPUs."""
+        from syncwall.plan.network.needed import NetworkPlan, needed
         from syncwall.plan.network.targets import TargetLimits
 
         self.refuse_beside_work("reached", "strong")
         limits = TargetLimits(self.efficiency, self.exposed)
         counts = self.counts or gpu_counts(self.stated.keys.get("gpus"))
         with catalogue_overlay(self.catalogue):
-            if self.work is not None:
-                from syncwall.plan.network.needed import program_network
-                from syncwall.plan.network_scaling import ProgramCase
-
-                case = ProgramCase(**vars(self.recorded(free=("gpus",))))
-                return program_network(case, counts, limits, progress=progress)
-            from syncwall.plan.network.needed import NetworkPlan, needed
-
-            run, measured = self.run, self.measurements()
+            run = self.run
             if isinstance(run, StatedRun) and counts:
                 first = {} if "nodes" in run.keys else {"gpus": counts[0]}
                 kept = {key: value for key, value in run.keys.items() if key != "gpus"}
                 run = replace(run, keys={**kept, **first})
-            start = start_of(run, measured, self.site(measured))
+            start = _start(self, run, free=("gpus",))
             found = needed(start, counts, limits, reached=self.reached, strong=self.strong, progress=progress)
             return NetworkPlan(start, found)
+
+
+def _start(asked: WorkQuestion, run: Run | StatedRun, free: Sequence[str] = ()) -> Reference:
+    """Where a plan for `run`, or for the program in its place, starts."""
+    if asked.work is not None:
+        return Reference(asked.recorded(free=free))
+    measured = asked.measurements()
+    return start_of(run, measured, asked.site(measured))
 
 
 @takes_catalogue
@@ -322,9 +316,7 @@ def wall(  # noqa: PLR0913 - what may be asked of a wall
         >>> found
         <WallPlan llama-3.1-8b: strong 80% up to ... GPUs, weak 80% up to ... GPUs>
     """
-    from syncwall.plan.wall.answer import WallPlan
-
-    found = WallQuestion(
+    return WallQuestion(
         run=run,
         most=most,
         least=least,
@@ -333,8 +325,6 @@ def wall(  # noqa: PLR0913 - what may be asked of a wall
         calibration=measured,
         known_run=site,
     ).answer()
-    assert isinstance(found, WallPlan)
-    return found
 
 
 @takes_catalogue
@@ -367,9 +357,7 @@ def network(  # noqa: PLR0913 - what may be asked of a network
         >>> found.counts[1].efficiency < found.counts[0].efficiency
         True
     """
-    from syncwall.plan.network.needed import NetworkPlan
-
-    found = NetworkQuestion(
+    return NetworkQuestion(
         run=run,
         counts=tuple(gpus),
         efficiency=efficiency,
@@ -379,5 +367,3 @@ def network(  # noqa: PLR0913 - what may be asked of a network
         calibration=measured,
         known_run=site,
     ).answer()
-    assert isinstance(found, NetworkPlan)
-    return found

@@ -78,7 +78,7 @@ class PredictQuestion(WorkQuestion):
         with catalogue_overlay(self.catalogue):
             if self.work is not None:
                 self.refuse_beside_work("fabric", "measured", "rl", "islands")
-                return self._program()
+                return self.recorded()
             section = self._section()
             return self._around(section) if section else self._step(progress)
 
@@ -164,18 +164,6 @@ class PredictQuestion(WorkQuestion):
 
         islands = file.section(Islands, self.islands)
         return predict_islands(run, islands, measured=known, site=site)
-
-    def _program(self) -> Answer:
-        from syncwall.answer.prediction import predict
-
-        found = self.recorded()
-        return predict(
-            found.program,
-            cluster=found.cluster,
-            software=found.software,
-            compiled=found.compiled,
-            measured=found.measured,
-        )
 
 
 def _completed(job: Job, prediction: "Prediction", progress: Progress) -> "Completion":

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
-from syncwall.describe import Cluster, Run, Software
+from syncwall.describe import Run, Software
 from syncwall.describe.base import Description, Whole
 from syncwall.describe.faults import faults_of
 from syncwall.describe.names import files_refused
@@ -29,9 +29,9 @@ from syncwall.problems import InputError, Problem, option
 from syncwall.public import Answer
 
 if TYPE_CHECKING:
+    from syncwall.answer.prediction import Prediction
     from syncwall.answer.site import Site
     from syncwall.cost.measured import MachineMeasurements
-    from syncwall.work.program import Program
 
 Progress = Callable[[float], None]
 """Is told the share of the work that is done."""
@@ -196,17 +196,6 @@ class RunQuestion(Question):
         return site_of(self.known_run, measured)
 
 
-@dataclass(frozen=True)
-class RecordedWork:
-    """A recorded program and where it runs."""
-
-    program: "Program"
-    cluster: Cluster
-    software: Software
-    compiled: bool | None
-    measured: "MachineMeasurements | None"
-
-
 class WorkQuestion(RunQuestion):
     """A question about a run, or about a recorded program in its place."""
 
@@ -217,8 +206,9 @@ class WorkQuestion(RunQuestion):
     eager: Annotated[bool, Argument(group="work")] = False
     """Do not, even if the program asks for torch.compile."""
 
-    def recorded(self, *, free: Sequence[str] = ()) -> RecordedWork:
+    def recorded(self, *, free: Sequence[str] = ()) -> "Prediction":
         """The program, on the cluster that is named; keys beside `free` ones are refused."""
+        from syncwall.answer.prediction import predict
         from syncwall.describe import lookup
         from syncwall.read.program import read_program
 
@@ -231,10 +221,13 @@ class WorkQuestion(RunQuestion):
             )
         self._refuse_fixed(free)
         program = read_program(self.work) if isinstance(self.work, Path) else self.work
-        cluster = lookup.cluster(stated.get("cluster"))
-        software = Software.model_validate(stated.values.get("software", {}))
-        joined = None if self.compiled == self.eager else self.compiled
-        return RecordedWork(program, cluster, software, joined, self.measurements())
+        return predict(
+            program,
+            cluster=lookup.cluster(stated.get("cluster")),
+            software=Software.model_validate(stated.values.get("software", {})),
+            compiled=None if self.compiled == self.eager else self.compiled,
+            measured=self.measurements(),
+        )
 
     def _refuse_fixed(self, free: Sequence[str]) -> None:
         """Refuse keys that a recorded program has fixed."""

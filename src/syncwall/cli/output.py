@@ -130,8 +130,7 @@ class PredictOutput(Output):
 
     def how(self, answer: "Answer") -> dict[str, Any]:
         """Whether all assumptions are listed; a recorded program has them on its screen."""
-        listed = self.explain_assumptions and answer.verb != "predict work"
-        return {"assumptions": True} if listed else {}
+        return {"assumptions": True} if self.explain_assumptions else {}
 
 
 class LayoutsOutput(Output):
@@ -174,8 +173,6 @@ class WallOutput(Output):
         from syncwall.documents import write_whole
         from syncwall.show.wall import svg_chart
 
-        if not hasattr(answer, "wall"):
-            raise InputError.of("a recorded program has no chart: leave it out", key="chart")
         write_whole(self.chart, svg_chart(answer.wall).file())
 
 

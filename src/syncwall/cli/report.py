@@ -43,7 +43,6 @@ class ReportCommand(Command):
         from syncwall.cli.output import bar
         from syncwall.report import (
             Answered,
-            AnsweredProgram,
             ReportRequest,
             Source,
             answered_program,
@@ -64,7 +63,7 @@ class ReportCommand(Command):
         if not self.allow_busy:
             _refuse_busy(one for one in read if isinstance(one, Source))
         with bar("computing") as progress:
-            sources: list[Source | Answered | AnsweredProgram] = [
+            sources: list[Source | Answered] = [
                 report_answers(one, progress) if isinstance(one, ReportRequest) else one for one in read
             ]
             sources += [answered_program(path, machine) for path in programs if machine is not None]

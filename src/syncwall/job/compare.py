@@ -21,8 +21,6 @@ from syncwall.answer.difference import (
 )
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.answer.priced import PredictedStep
-from syncwall.answer.program import ProgramPrediction
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cause import Cause
 from syncwall.describe import Job, Run
@@ -39,7 +37,7 @@ MOST: Final = len(_LETTERS)
 """Runs that can be compared at once."""
 _TOKENS: Final = 1e6
 _HOUR_S: Final = 3600.0
-Compared = Run | Job | str | Path | Prediction | ProgramPrediction | Completion
+Compared = Run | Job | str | Path | Prediction | Completion
 """What can be compared: a run, a job, a file of one of them, or what was predicted of it."""
 
 
@@ -58,7 +56,7 @@ class ComparedRun:
     what = Late("show.compare:what_runs")
     name: str
     """A letter."""
-    prediction: Prediction | ProgramPrediction
+    prediction: Prediction
     completion: Completion | None = None
     """The whole job; None if nobody says how long it is."""
     title: str = ""
@@ -237,7 +235,7 @@ def compare(*runs: Compared, tokens: float | str | None = None, catalogue: Folde
 
 
 def comparison(
-    found: Sequence[tuple[Prediction | ProgramPrediction, Completion | None]],
+    found: Sequence[tuple[Prediction, Completion | None]],
 ) -> Comparison:
     """What was predicted of each run, as a comparison."""
     if not 2 <= len(found) <= MOST:
@@ -245,9 +243,7 @@ def comparison(
     return Comparison(tuple(ComparedRun(_LETTERS[n], *one) for n, one in enumerate(found)))
 
 
-def _answered(
-    one: Compared, tokens: float | str | None
-) -> tuple[Prediction | ProgramPrediction, Completion | None]:
+def _answered(one: Compared, tokens: float | str | None) -> tuple[Prediction, Completion | None]:
     if isinstance(one, Completion):
         return one.prediction, one
     if isinstance(one, str | Path):
@@ -256,9 +252,9 @@ def _answered(
         return answered_job(run, file.job(run, {} if tokens is None else {"tokens": tokens}))
     if isinstance(one, Job):
         return answered_job(one.run, one)
-    if isinstance(one, PredictedStep) and tokens is None:
+    if isinstance(one, Prediction) and tokens is None:
         return one, None
-    if isinstance(one, ProgramPrediction):
+    if isinstance(one, Prediction) and one.is_recorded:
         raise InputError.of("tokens= is for runs: of a recorded program no job is predicted")
     run = one.run if isinstance(one, Prediction) else one
     job = None if tokens is None else Job.model_validate({"run": run, "tokens": tokens})

@@ -3,20 +3,20 @@
 The model is that of `predict`; every factor may be an array.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
+from syncwall.answer.prediction import Prediction, with_ranks
 from syncwall.answer.pricing import Pricing, Timed
-from syncwall.answer.program import ProgramPrediction, predict_program, priced_program
-from syncwall.cost.measured import MachineMeasurements
-from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.describe import Cluster, Layout, Model, Run
 from syncwall.problems import InputError, option
-from syncwall.work.memory import step_memory
+from syncwall.timeline.ledger import Ledger
+from syncwall.work.memory import recorded_memory, step_memory
 from syncwall.work.number import is_one
 from syncwall.work.program import Program
-from syncwall.work.program_variants import resized, shard_ranks, why_fixed
+from syncwall.work.program_variants import resized, why_fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,13 @@ AS_IT_IS: Final = Wires()
 
 @dataclass(frozen=True, slots=True)
 class PricedCase:
-    """A model on a machine, and what operations cost there; the layout comes with each question."""
+    """What is trained on a machine, at its prices; the layout comes with each question.
 
-    model: Model
+    A recorded program grows by data parallelism, each rank with the batch that it has: the `gpus`
+    of a layout are its ranks.
+    """
+
+    trained: Model | Program
     cluster: Cluster
     seq: int
     pricing: Pricing
@@ -61,64 +65,66 @@ class PricedCase:
         """What is trained, and where, in `run`."""
         return cls(run.model, run.cluster, run.seq, pricing)
 
+    @classmethod
+    def of_program(cls, prediction: Prediction) -> "PricedCase":
+        """A recorded program, which must be one that can have other ranks."""
+        program = prediction.program
+        reason = why_fixed(program)
+        if reason is not None:
+            raise InputError.of(f"the program has as many ranks as were recorded: {reason}")
+        return cls(program, prediction.pricing.cluster, 1, prediction.pricing)
+
+    @property
+    def model(self) -> Model:
+        """What a description trains."""
+        assert isinstance(self.trained, Model)
+        return self.trained
+
     def timed(self, layout: Layout, wires: Wires = AS_IT_IS) -> Timed:
         """The step of a resolved `layout` with these `wires`."""
+        if isinstance(self.trained, Program):
+            return self._played(layout, wires)
         cluster = wires.on(self.cluster)
         return self.pricing.step(self.model, layout, self.seq, cluster, latency=wires.latency)
 
+    def _played(self, layout: Layout, wires: Wires) -> Timed:
+        """A program is played on one machine after the other, on equal ones once."""
+        each = np.broadcast(layout.gpus, wires.nic, wires.scale_up, wires.latency)
+        keys, found = [tuple(map(float, one)) for one in each], dict[tuple[float, ...], Timed]()
+        for ranks, *factors in dict.fromkeys(keys):
+            case, here = self.using(int(ranks)), Wires(*factors)
+            assert isinstance(case.trained, Program)
+            found[ranks, *factors] = self.pricing.timed(
+                case.trained, here.on(case.cluster), latency=here.latency
+            )
+        times = [found[key] for key in keys]
+        if not each.shape:
+            return times[0]
+        causes = dict.fromkeys(cause for one in times for cause in one.ledger)
+        ledger = {cause: np.array([one.ledger[cause] for one in times]) for cause in causes}
+        step_s = np.array([one.step_s for one in times])
+        return replace(times[0], step_s=step_s, ledger=Ledger(ledger))
+
     def memory(self, layout: Layout) -> Any:
         """Bytes on the fullest GPU."""
-        return step_memory(self.model, layout, self.seq).total
+        if not isinstance(self.trained, Program):
+            return step_memory(self.trained, layout, self.seq).total
+        programs = (resized(self.trained, int(ranks)) for ranks in np.ravel(layout.gpus))
+        return np.array([sum(recorded_memory(one).values()) for one in programs])
+
+    def amount(self, timed: Timed) -> Any:
+        """Tokens of a step; of a program without any samples, else what all ranks do."""
+        program = self.trained
+        if not isinstance(program, Program):
+            return timed.work.tokens
+        return program.tokens or program.samples or float(program.world_size)
 
     def using(self, gpus: int) -> "PricedCase":
         """The same on `gpus` GPUs: part of a node, or whole nodes."""
-        return replace(self, cluster=self.cluster.with_gpus(gpus))
-
-
-@dataclass(frozen=True, eq=False)
-class ProgramCase:
-    """A recorded program that may have more or fewer ranks, each with the batch that it has."""
-
-    program: Program
-    cluster: Cluster
-    software: Software | None = None
-    compiled: bool | None = None
-    measured: MachineMeasurements | None = None
-
-    def __post_init__(self) -> None:
-        reason = why_fixed(self.program)
-        if reason is not None:
-            raise InputError.of(f"the program has as many ranks as were recorded: {reason}")
-
-    @cache  # noqa: B019 - as long as the case lives
-    def predicted(self, ranks: int) -> ProgramPrediction:
-        """The program on so many ranks."""
+        if not isinstance(self.trained, Program):
+            return replace(self, cluster=self.cluster.with_gpus(gpus))
         try:
-            program = resized(self.program, ranks)
+            program = resized(self.trained, gpus)
         except ValueError as error:
-            raise InputError.of(f"{option('gpus')} {ranks}: {error}") from None
-        return predict_program(
-            program, self.cluster, self.software, compiled=self.compiled, measured=self.measured
-        )
-
-    def timed(self, ranks: int, wires: Wires = AS_IT_IS) -> Timed:
-        """Its step on these wires."""
-        found = self.predicted(ranks)
-        cluster, latency = wires.on(found.cluster), float(wires.latency)
-        other = priced_program(
-            found.program, found.pricing, compiled=found.compiled, cluster=cluster, latency=latency
-        )
-        return other.timed
-
-    def counts_up_to(self, most: int) -> Iterator[int]:
-        """The recorded number of ranks, and doublings of the fewest that fill whole nodes."""
-        each, node = shard_ranks(self.program), self.cluster.gpus_per_node
-        built = self.cluster.built_nodes or float("inf")
-        largest = min(most, node * min(built, self.cluster.fabric.reach()))
-        found = {self.program.world_size}
-        ranks = max(each, 2)
-        while ranks <= largest:
-            if ranks <= node or ranks % node == 0:
-                found.add(ranks)
-            ranks *= 2
-        yield from sorted(found)
+            raise InputError.of(f"{option('gpus')} {gpus}: {error}") from None
+        return replace(self, trained=program, cluster=with_ranks(self.cluster, gpus))

@@ -65,7 +65,7 @@ START: Final = (
 
 @dataclass(frozen=True)
 class Reference:
-    """A complete run, predicted."""
+    """A complete run, or a recorded program, predicted."""
 
     prediction: Prediction
     assumed: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,16 @@ class Reference:
     @property
     def case(self) -> PricedCase:
         """What is trained where, at the prices of the run."""
+        if self.prediction.is_recorded:
+            return PricedCase.of_program(self.prediction)
         return PricedCase.of(self.run, self.prediction.pricing)
+
+    @property
+    def name(self) -> str:
+        """Of the model, or what was recorded."""
+        if self.prediction.is_recorded:
+            return self.prediction.program.command
+        return self.run.model.name
 
     @property
     def replica_batch(self) -> int:

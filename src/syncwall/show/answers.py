@@ -17,7 +17,6 @@ _FRAME: Final = 'style="width: 100%; height: 40em; border: 0"'
 _VIEWS: Final = {
     "Prediction": "prediction:prediction_view",
     "Gap": "gap:gap_view",
-    "ProgramPrediction": "program:program_view",
     "RlPrediction": "rl_and_islands:rl_view",
     "IslandsPrediction": "rl_and_islands:islands_view",
     "Comparison": "compare:comparison_view",
@@ -26,8 +25,6 @@ _VIEWS: Final = {
     "Plan": "layouts:layouts_view",
     "WallPlan": "wall:wall_view",
     "NetworkPlan": "network:network_view",
-    "ProgramWall": "program:program_wall_view",
-    "ProgramNetwork": "program:program_network_view",
     "FabricAnswer": "fabric:fabric_view",
     "PlacementAnswer": "placement:placement_view",
     "Explanation": "explanation:explanation_view",

@@ -8,16 +8,14 @@ from shlex import quote
 
 from syncwall.job.compare import MOST, Comparison, comparison
 from syncwall.lab.comparison import predicted_steps
-from syncwall.report import Answered, AnsweredProgram, LabResult, Source, measured_steps
+from syncwall.report import Answered, LabResult, Source, measured_steps
 from syncwall.show import blocks as show
 from syncwall.show.compare import comparison_blocks, comparison_verdict
 from syncwall.show.job import job_blocks
 from syncwall.show.lab import lab_view, placed_collectives, placed_steps
 from syncwall.show.lab_conclusions import conclusion
-from syncwall.show.layout import run_title
 from syncwall.show.measurement import WARNING, measurement_view
-from syncwall.show.prediction import prediction_blocks
-from syncwall.show.program import program_view, program_wall_view
+from syncwall.show.prediction import prediction_blocks, prediction_title
 from syncwall.show.wall import wall_blocks
 
 _MANY = {
@@ -27,7 +25,7 @@ _MANY = {
     "step": "training steps",
     "lab": "experiments",
 }
-_Any = Source | Answered | AnsweredProgram
+_Any = Source | Answered
 
 
 def article(sources: Sequence[_Any], notes: str = "") -> show.View:
@@ -45,10 +43,7 @@ def article(sources: Sequence[_Any], notes: str = "") -> show.View:
 def _view(source: _Any, notes: str = "") -> show.View:
     if isinstance(source, Source) and isinstance(source.data, LabResult):
         return lab_view(source.result, notes)
-    if isinstance(source, Source):
-        view = measurement_view(source.result)
-    else:
-        view = _program(source) if isinstance(source, AnsweredProgram) else _computed(source)
+    view = measurement_view(source.result) if isinstance(source, Source) else _computed(source)
     more = (show.Heading(2, "Notes"), show.Notes(notes)) if notes.strip() else ()
     return replace(view, details=(*more, *view.details))
 
@@ -56,8 +51,7 @@ def _view(source: _Any, notes: str = "") -> show.View:
 def _distinct(sources: Sequence[_Any]) -> list[show.View]:
     """Their views; those with equal titles are told apart by their files, or else by numbers."""
     views = [_view(source) for source in sources]
-    files = [one.stated.file if isinstance(one, Answered) else one.file for one in sources]
-    for names in ([Path(file).stem for file in files], map(str, range(1, len(views) + 1))):
+    for names in ([Path(one.file).stem for one in sources], map(str, range(1, len(views) + 1))):
         count = Counter(view.title for view in views)
         views = [
             replace(view, title=f"{view.title} ({name})") if count[view.title] > 1 else view
@@ -111,11 +105,7 @@ def _verdict(sources: Sequence[_Any]) -> list[show.Block]:
 
 def _predictions(sources: Sequence[_Any]) -> Comparison | None:
     """What was predicted of all of them, as `syncwall compare` has it; None if any was measured."""
-    found = [
-        (one.prediction, one.completion if isinstance(one, Answered) else None)
-        for one in sources
-        if not isinstance(one, Source)
-    ]
+    found = [(one.prediction, one.completion) for one in sources if isinstance(one, Answered)]
     return comparison(found) if len(found) == len(sources) <= MOST else None
 
 
@@ -137,44 +127,30 @@ def _table(sources: Sequence[_Any], views: Sequence[show.View]) -> list[show.Blo
 
 
 def _computed(answered: Answered) -> show.View:
-    """A run, or a job and its step; how far it scales, and how to repeat it."""
-    title = run_title(answered.prediction.run)
+    """A run, a program, or a job and its step; how far it scales, and how to repeat it."""
+    prediction, fixed = answered.prediction, "It cannot be spread further"
+    title, file = prediction_title(prediction), quote(answered.file)
+    commands = f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
+    said: list[show.Block] = [
+        show.Paragraph(f"The file {answered.file}:"),
+        show.Code(answered.text.strip("\n")),
+        show.Paragraph("Commands that give these answers:"),
+    ]
+    if prediction.is_recorded:
+        fixed, said = "Its number of ranks is fixed", []
+        work = f"--work {file} --cluster {prediction.cluster.name}"
+        commands = f"syncwall predict {work}\nsyncwall plan wall {work}"
     blocks: list[show.Block] = []
     if answered.completion is not None:
         title += ", until it is done"
         job = job_blocks(answered.completion, answered.changes, assumptions=True)
         blocks += [*job, show.Heading(2, "The step")]
-    blocks += prediction_blocks(answered.prediction, answered.proposals, assumptions=True)
+    blocks += prediction_blocks(prediction, answered.proposals, assumptions=True)
     blocks.append(show.Heading(2, "How far it scales"))
     if answered.wall is None:
-        blocks.append(show.Paragraph(f"It cannot be spread further: {answered.no_wall}."))
+        blocks.append(show.Paragraph(f"{fixed}: {answered.no_wall}."))
     else:
         blocks += wall_blocks(answered.wall, answered.start)
-    file = quote(answered.stated.file)
-    commands = f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
-    repeat: list[show.Block] = [
-        show.Heading(2, "To repeat it"),
-        show.Paragraph(f"The file {answered.stated.file}:"),
-        show.Code(answered.stated.text.strip("\n")),
-        show.Paragraph("Commands that give these answers:"),
-        show.Code(commands),
-    ]
+    repeat = [show.Heading(2, "To repeat it"), *said, show.Code(commands)]
     first, *rest = blocks
     return show.View(title, (first, *show.contents([*rest, *repeat]), *rest), tuple(repeat))
-
-
-def _program(answered: AnsweredProgram) -> show.View:
-    """A recorded program: its step, how far it scales, and how to repeat it."""
-    view = program_view(answered.prediction)
-    first, *blocks = view.blocks
-    blocks.append(show.Heading(2, "How far it scales"))
-    if answered.wall is None:
-        blocks.append(show.Paragraph(f"Its number of ranks is fixed: {answered.no_wall}."))
-    else:
-        blocks += program_wall_view(answered.wall).blocks
-    file, cluster = quote(answered.file), answered.prediction.cluster.name
-    commands = "\n".join(
-        f"syncwall {verb} --work {file} --cluster {cluster}" for verb in ("predict", "plan wall")
-    )
-    repeat = (show.Heading(2, "To repeat it"), show.Code(commands))
-    return show.View(view.title, (first, *show.contents([*blocks, *repeat]), *blocks), repeat)

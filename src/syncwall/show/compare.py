@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final
 
 from syncwall.answer.difference import ALIKE, Ratio
-from syncwall.answer.prediction import Prediction
 from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.describe import Run
 from syncwall.job.compare import Beside, ComparedRun, Comparison
@@ -35,7 +34,7 @@ _SUREST: Final = 0.99
 
 def names_of(runs: Sequence[ComparedRun]) -> list[str]:
     """The letter of each run and what the others have otherwise: "A dgx-b200"."""
-    described = [one.prediction.run for one in runs if isinstance(one.prediction, Prediction)]
+    described = [one.prediction.run for one in runs if not one.prediction.is_recorded]
     if len(described) == len(runs):
         cells = _cells(described)
     else:
@@ -77,10 +76,11 @@ def titled_runs(found: Comparison) -> list[ComparedRun]:
 def what_runs(one: ComparedRun) -> str:
     """The run of a letter; that it does not fit, if so."""
     found = one.prediction
-    if isinstance(found, Prediction):
-        words = run_words(found.run)
+    if found.is_recorded:
+        what = found.program.command or "recorded program"
+        words = f"{what} on {one.gpus:,} × {found.cluster.name}"
     else:
-        words = f"{found.program.command or 'recorded program'} on {one.gpus:,} × {found.cluster.name}"
+        words = run_words(found.run)
     return words if found.fits else f"{words}; {found.verdict.text}"
 
 
@@ -127,7 +127,7 @@ def doubt(one: Beside) -> str:
     """What the doubt about a difference rests on."""
     pair = f"{one.before.name} and {one.after.name}"
     both = (one.before.prediction, one.after.prediction)
-    if any(isinstance(run, Prediction) and run.site.known for run in both):
+    if any(run.site.known for run in both):
         return f"{pair}: errors are taken to be independent beside known runs"
     if one.is_same_setup:
         return (
@@ -310,7 +310,5 @@ def _chosen(found: Comparison) -> list[Block]:
 
 
 def _opened(one: ComparedRun) -> str:
-    prediction = one.prediction
-    if not isinstance(prediction, Prediction) or not prediction.assumed:
-        return ""
-    return f"{one.name}: {left_open(prediction.assumed)}"
+    fields = one.prediction.assumed
+    return f"{one.name}: {left_open(fields)}" if fields else ""

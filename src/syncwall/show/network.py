@@ -9,7 +9,10 @@ from syncwall.plan.reference import Reference
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.layout import layout_words, of_tokens, run_title, run_words, sample
 from syncwall.show.numbers import byte_size, duration, percent, plural
-from syncwall.show.prediction import chosen
+from syncwall.show.prediction import chosen, prediction_title, prediction_words
+from syncwall.show.wall import RECORDED_BATCH
+from syncwall.units import Dimension
+from syncwall.units import format as in_units
 
 MEANS: Final = (
     "efficiency: step on an ideal network, of endless rate without latency, over step on this one; "
@@ -136,6 +139,8 @@ _SOLVED = (Target.EFFICIENCY, Target.HIDDEN)
 
 def network_view(answer: NetworkPlan) -> View:
     """Verdict, the table over GPU counts, why."""
+    if answer.start.prediction.is_recorded:
+        return _recorded_view(answer)
     found, start, plain = answer.counts, answer.start, answer.counts[0].plain
     by_hand: list[Block] = []
     if plain and plain.node_bytes:
@@ -209,3 +214,47 @@ def _latency(one: Requirement, target: Target) -> str:
     if one.traffic is None or factor is None or factor == float("inf"):
         return "any"
     return duration(one.traffic.start_s * factor)
+
+
+def _recorded_view(answer: NetworkPlan) -> View:
+    """Verdict, what a recorded program needs on each number of GPUs, and what was assumed."""
+    limits, prediction = answer.limits, answer.start.prediction
+    rows = [
+        (
+            f"{one.gpus:,}",
+            duration(one.step_s),
+            duration(one.ideal.step_s),
+            percent(one.efficiency),
+            percent(one.waits),
+            *map(_nic, one.nic_bytes_per_s.values()),
+        )
+        for one in answer.counts
+    ]
+    needed = f"NIC for {percent(limits.efficiency)}", f"NIC for waits of {percent(limits.exposed)}"
+    head = ("GPUs", "step", "ideal", "efficiency", "waits", *needed)
+    nics = prediction.cluster.node.nics
+    assert nics is not None
+    have = f"{nics.count} of {_nic(float(nics.rate_bytes_per_s))} in a node, as the cluster has them"
+    blocks = (
+        Verdict((_recorded_verdict(answer.counts[0]),), prediction_words(prediction)),
+        *table(head, rows, words=0),
+        Lines("NICs", (have,)),
+        Lines("Batch", (RECORDED_BATCH,)),
+    )
+    return View(f"The network that {prediction_title(prediction)} needs", blocks)
+
+
+def _recorded_verdict(first: Requirement) -> str:
+    need = first.nic_bytes_per_s[Target.EFFICIENCY]
+    wanted = f"{percent(first.limits.efficiency)} efficiency on {first.gpus:,} GPUs"
+    if need is None:
+        return f"no NIC is fast enough for {wanted}: latency alone costs more"
+    if not need:
+        return f"{wanted} needs no network to speak of"
+    return f"{wanted} needs NICs of {_nic(need)}; as it is {percent(first.efficiency)} is reached"
+
+
+def _nic(rate: float | None) -> str:
+    if rate is None:
+        return "none"
+    return in_units(rate, Dimension.BYTES_PER_S, unit="Gb/s", digits=3) if rate else "any"

@@ -1,6 +1,9 @@
-"""A prediction: verdict, numbers, ledger, memory, timeline, why, what to change, evidence."""
+"""A prediction: verdict, numbers, ledger, memory, timeline, why, what to change, evidence.
 
-from collections.abc import Mapping
+Of a run, or of a recorded program.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -10,7 +13,7 @@ from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.gap import Gap
 from syncwall.answer.improvements import Improvement, with_more_nodes
 from syncwall.answer.prediction import PluggedPart, Prediction, plugged_parts
-from syncwall.answer.priced import MemoryMargin, mfu_convention
+from syncwall.answer.priced import MemoryMargin
 from syncwall.answer.site import WANTED
 from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE, Cause, CauseKind
@@ -31,6 +34,7 @@ from syncwall.show.blocks import (
     table,
     wrapped,
 )
+from syncwall.show.capture import notes_table
 from syncwall.show.contention import contention_words, flows_words
 from syncwall.show.draw.svg import Drawing
 from syncwall.show.gap import gap_blocks, gap_verdict
@@ -47,10 +51,41 @@ from syncwall.show.numbers import (
 )
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.streams import Interval
+from syncwall.work.program import Program
+from syncwall.work.program_variants import ProgramChangeKind
 
 _KNOB_WORDS: Final = {"gemm": str(Cause.GEMM), "elementwise": "element-wise"}
+_PROGRAM_CHANGES: Final = {
+    ProgramChangeKind.COMPILE: "join memory-bound kernels: torch.compile",
+    ProgramChangeKind.HOST_WAITS: "do not wait for the device within a step",
+    ProgramChangeKind.PADDING: "shard along a dimension that the ranks divide",
+    ProgramChangeKind.RECOMPUTE: "compute nothing again, if memory allows",
+    ProgramChangeKind.PREFETCH: "ask for sharded weights earlier, at best",
+    ProgramChangeKind.BUCKETS: "reduce gradients in larger buckets",
+}
+_PLACES: Final = 3
+"""Lines or parameters that a sentence names."""
+_MODULES: Final = 12
 _HIDDEN: Final = 1.02
 """What takes so many times longer than it is waited for is partly hidden."""
+
+
+def prediction_title(prediction: Prediction) -> str:
+    """What is predicted."""
+    if prediction.is_recorded:
+        return prediction.program.command or "a recorded program"
+    return run_title(prediction.run)
+
+
+def prediction_words(prediction: Prediction) -> str:
+    """What runs where."""
+    if not prediction.is_recorded:
+        return run_words(prediction.run)
+    program, cluster = prediction.program, prediction.cluster
+    how = "compiled" if program.compiled else "eager"
+    size = f"{program.parameters / 1e9:.3g}B parameters, " if program.parameters else ""
+    where = f"{plural(program.world_size, 'rank')} on {cluster.title or cluster.name}"
+    return f"{size}{where}, {how}, recorded with torch {program.torch}"
 
 
 def why(prediction: Prediction) -> str:
@@ -82,7 +117,12 @@ def _sent(sent: Heaviest, waiting_s: float) -> str:
 
 
 def evidence(prediction: Prediction) -> str:
-    """The nearest published run and how well it is predicted."""
+    """The nearest published run and how well it is predicted; of a program, what is not known."""
+    if prediction.is_recorded:
+        words = "few published runs can be recorded, so the interval is that of unlike programs"
+        if prediction.unknown < LEAST_SHARE:
+            return words
+        return f"{words}; {percent(prediction.unknown, 1)} of its work is not known"
     nearest = prediction.interval.nearest
     if nearest is None:
         return "no published run to compare with"
@@ -123,6 +163,8 @@ def left_open(fields: dict[str, str]) -> str:
 
 def no_change(prediction: Prediction) -> str:
     """What is left if no single change of the layout helps."""
+    if prediction.is_recorded:
+        return "no single change of the program that was tried helps"
     if not prediction.fits:
         return (
             "no single change, nor up to 64 times the nodes, nor the memory of the hosts, makes it "
@@ -136,7 +178,12 @@ def no_change(prediction: Prediction) -> str:
 
 
 def change_words(proposal: Improvement) -> str:
-    """What to change, and what would then be chosen otherwise."""
+    """What to change, and what would then be chosen otherwise; in a program, where."""
+    if isinstance(proposal.source, Program):
+        named = ", ".join(proposal.where[:_PLACES])
+        left = len(proposal.where) - _PLACES
+        more = f" and {left} more" if left > 0 else ""
+        return _PROGRAM_CHANGES[proposal.kind] + (f" ({named}{more})" if named else "")
     also = ", ".join(f"{name} {text_of(value)}" for name, value in proposal.also.items())
     return f"{proposal.change} (then {also})" if also else proposal.change
 
@@ -240,7 +287,7 @@ _LEAST_BYTES: Final = 5e7
 def prediction_view(prediction: Prediction, *, assumptions: bool = False) -> View:
     """All of it; `assumptions` lists everything that is taken for granted."""
     blocks = prediction_blocks(prediction, prediction.improvements, assumptions=assumptions)
-    return View(run_title(prediction.run), tuple(blocks))
+    return View(prediction_title(prediction), tuple(blocks))
 
 
 def ledger_view(found: Ledger) -> View:
@@ -257,17 +304,22 @@ def prediction_blocks(
     prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
 ) -> list[Block]:
     """What there is to say of a step."""
-    least_s, gap = LEAST_SHARE * prediction.step_s, prediction.gap
-    return [
-        *_verdict(prediction, gap),
+    least_s, is_run = LEAST_SHARE * prediction.step_s, not prediction.is_recorded
+    shared = [
+        *_verdict(prediction, prediction.gap if is_run else None),
         *numbers(prediction),
         ledger("where the time goes", prediction.ledger, least=least_s),
-        memory_figure(prediction.memory.by_cause(), prediction.run.cluster.device),
-        *timeline_figures(prediction.timeline()),
-        Lines("Why", (why(prediction),)),
-        *_links(prediction),
+        memory_figure(prediction.memory_by_cause, prediction.cluster.device),
+        *timeline_figures(prediction.timeline(), "one micro batch" if is_run else "one step"),
+        *([Lines("Why", (why(prediction),)), *_links(prediction)] if is_run else ()),
+        *(() if is_run else _modules(prediction)),
         *_next(prediction, proposals),
         Lines("Evidence", (evidence(prediction),)),
+    ]
+    if not is_run:
+        return [*shared, *notes_table(prediction.program.noted)]
+    return [
+        *shared,
         *(
             [Lines("Site", (known_runs(prediction),))]
             if prediction.site.known or prediction.site.left_out
@@ -280,52 +332,62 @@ def prediction_blocks(
 
 def _verdict(prediction: Prediction, gap: Gap | None) -> list[Block]:
     """What limits the run; before that, what was measured beside it."""
-    said = Verdict((prediction.verdict.text,), run_words(prediction.run))
+    said = Verdict((prediction.verdict.text,), prediction_words(prediction))
     if gap is None:
         return [said]
     return [replace(said, lines=(gap_verdict(gap), *said.lines)), *gap_blocks(gap)]
 
 
-def _in_all(run: Run, speed: float) -> str:
-    """The speed of all GPUs; where tokens are patches, in images too."""
-    tokens = f"{speed * run.gpus:,.0f} {speed_unit(run.model)}/s in all"
-    if run.model.patches is None:
-        return tokens
-    return f"{tokens}, {speed * run.gpus / run.seq:,.0f} images/s"
+def _speeds(prediction: Prediction) -> Iterator[tuple[str, float, str, str]]:
+    """What is trained, how fast on a GPU, how that is written, and more to say of all GPUs."""
+    if prediction.is_recorded:
+        program = prediction.program
+        for name, amount in (("tokens", program.tokens), ("samples", program.samples)):
+            speed = amount / prediction.step_s / program.world_size
+            if amount:
+                yield name, speed, ",.0f" if speed >= 100 else ".3g", ""
+        return
+    run, speed = prediction.run, prediction.tokens_per_s_per_gpu
+    images = "" if run.model.patches is None else f", {speed * run.gpus / run.seq:,.0f} images/s"
+    yield speed_unit(run.model), speed, ",.0f", images
 
 
 def numbers(prediction: Prediction) -> list[Block]:
     """The numbers that people ask for, with their 80% intervals."""
     step_s, (low_s, high_s) = prediction.step_s, prediction.step_interval_s
-    speed, mfu = prediction.tokens_per_s_per_gpu, prediction.mfu
+    mfu, gpus = prediction.mfu, int(prediction.work.gpus)
     slow, fast = step_s / high_s, step_s / low_s
-    rows = [
-        ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
-        (
-            f"{speed_unit(prediction.run.model)}/s/GPU",
-            f"{speed:,.0f}",
-            f"{speed * slow:,.0f} to {speed * fast:,.0f}",
-            _in_all(prediction.run, speed),
-        ),
-        (
-            "MFU",
-            percent(mfu, 1),
-            f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
-            mfu_convention(prediction.run.model),
-        ),
+    rows = [("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", "")]
+    for name, speed, digits, more in _speeds(prediction):
+        between = f"{speed * slow:{digits}} to {speed * fast:{digits}}"
+        in_all = f"{speed * gpus:{digits}} {name}/s in all{more}"
+        rows.append((f"{name}/s/GPU", f"{speed:{digits}}", between, in_all))
+    mfus = f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}"
+    rows += [
+        ("MFU", percent(mfu, 1), mfus, prediction.mfu_convention),
         ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
         memory_row(prediction.room),
     ]
-    if prediction.host_memory_bytes:
-        rows.append(
-            (
-                "on the host",
-                gigabytes(prediction.host_memory_bytes),
-                "",
-                "a node, by offloading; pinned copies of it come on top",
-            )
-        )
+    if not prediction.is_recorded and prediction.host_memory_bytes:
+        about = "a node, by offloading; pinned copies of it come on top"
+        rows.append(("on the host", gigabytes(prediction.host_memory_bytes), "", about))
     return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
+
+
+def _modules(prediction: Prediction) -> list[Block]:
+    """Where the computation of a program goes, by module."""
+    rows = [
+        (
+            one.name,
+            duration(one.seconds),
+            percent(one.seconds / prediction.step_s),
+            f"{one.calls:,}",
+        )
+        for one in prediction.by_module()[:_MODULES]
+        if one.seconds >= LEAST_SHARE * prediction.step_s
+    ]
+    head = ("module", "time alone", "of the step", "kernels")
+    return table(head, rows, label="Where") if rows else []
 
 
 def memory_row(room: MemoryMargin) -> tuple[str, str, str, str]:
@@ -393,20 +455,33 @@ def _level(busy: float) -> str:
 
 def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
     """Single changes that help, each predicted like the run itself."""
-    if not proposals:
-        return [Lines("Next", (no_change(prediction),))]
+    known = () if prediction.is_recorded else ("memory",)
     rows = [
         (
             f"{number}",
             change_words(one),
             signed(-one.gained_s),
             signed_percent(-one.gained_s / prediction.step_s),
-            minus(f"{one.memory_bytes / 1e9:+.1f} GB"),
+            *(minus(f"{one.memory_bytes / 1e9:+.1f} GB") for _ in known),
         )
         for number, one in enumerate(proposals, 1)
     ]
-    head = ("", "change", "step", "of the step", "memory")
-    return table(head, rows, words=2, label="Next", spare=("of the step",))
+    head = ("", "change", "step", "of the step", *known)
+    found: list[Block] = [Lines("Next", (no_change(prediction),))]
+    if proposals:
+        found = table(head, rows, words=2, label="Next", spare=("of the step",))
+    return found + (_batch(prediction) if prediction.is_recorded else [])
+
+
+def _batch(prediction: Prediction) -> list[Block]:
+    """How much larger the batch of a program could be."""
+    times = prediction.largest_batch
+    if times is None or times == 1.0:
+        return []
+    words = f"a batch of {percent(times)} of this one would fit"
+    if times > 1.0:
+        words = f"the batch of a rank could be {times:.2g} times as large and still fit"
+    return [Lines("Batch", (words,))]
 
 
 def _links(prediction: Prediction) -> list[Block]:

@@ -39,16 +39,16 @@ from syncwall.timeline.ledger import Ledger
 
 VERBS: Final = {
     "predict": "answer.prediction:Prediction",
-    "predict work": "answer.program:ProgramPrediction",
+    "predict work": "answer.prediction:Prediction._recorded",
     "predict rl": "answer.rl_step:RlPrediction",
     "predict islands": "answer.islands:IslandsPrediction",
     "compare": "job.compare:Comparison",
     "capture": "work.program:CapturedStep",
     "plan layouts": "plan.answer:Plan",
     "plan wall": "plan.wall.answer:WallPlan",
-    "plan wall work": "plan.wall.answer:ProgramWall",
+    "plan wall work": "plan.wall.answer:WallPlan._recorded",
     "plan network": "plan.network.needed:NetworkPlan",
-    "plan network work": "plan.network.needed:ProgramNetwork",
+    "plan network work": "plan.network.needed:NetworkPlan._recorded",
     "plan fabric": "plan.fabric.answer:FabricAnswer",
     "plan placement": "plan.placement.answer:PlacementAnswer",
     "explain": "explain.answer:Explanation",
@@ -64,13 +64,15 @@ VERBS: Final = {
     "lab run": "show.records.measurement:LabRunRecord",
     "lab list": "show.records.measurement:LabsRecord",
 }
-"""The type of each verb's answer, as module and name."""
+"""The type of each verb's answer, or a `Part` of it, as module and name."""
 
 
 def schema(verb: str) -> dict[str, Any]:
     """The JSON Schema of a verb's answer."""
-    module, _, name = VERBS[verb].partition(":")
+    module, _, path = VERBS[verb].partition(":")
+    name, _, part = path.partition(".")
     answer = getattr(import_module(f"syncwall.{module}"), name)
+    answer = _attribute(answer, part)[0] if part else answer
     found = TypeAdapter(_written(answer)).json_schema(mode="serialization")
     common = {
         "schema_version": {"const": SCHEMA_VERSION, "description": "Of all answers of syncwall."},
@@ -158,7 +160,8 @@ def _first_paragraph(text: str) -> str:
 def _attribute(owner: Any, name: str) -> tuple[Any, str | None]:
     static = inspect.getattr_static(owner, name, None)
     if isinstance(static, Part):
-        made = _record(owner, static.keys, owner.__name__ + name.strip("_").title())
+        named = static.name or owner.__name__ + name.strip("_").title()
+        made = _record(owner, static.keys, named)
         made.__doc__ = static.text or owner.__doc__
         return made, static.text or None
     inside = {property: "fget", cached_property: "func", Late: "function"}.get(type(static))

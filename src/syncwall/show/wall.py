@@ -22,9 +22,9 @@ from syncwall.plan.wall.answer import (
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.svg import WIDTH, Axis, Drawing, Entry, legend, plot_axes
-from syncwall.show.layout import layout_words, of_tokens, run_title, run_words, sample
-from syncwall.show.numbers import duration, percent, plural
-from syncwall.show.prediction import chosen
+from syncwall.show.layout import layout_words, of_tokens, run_words, sample
+from syncwall.show.numbers import duration, gigabytes, percent, plural
+from syncwall.show.prediction import chosen, prediction_title, prediction_words
 
 _CAUSES: Final = 3
 """Causes of a loss that are named."""
@@ -224,11 +224,13 @@ def _kind(number: int) -> str:
 def wall_view(plan: WallPlan) -> View:
     """Verdict, curves, where they fall and what moves that, why."""
     blocks = wall_blocks(plan.wall, plan.start)
-    return View(f"How far {run_title(plan.start.run)} scales", tuple(blocks))
+    return View(f"How far {prediction_title(plan.start.prediction)} scales", tuple(blocks))
 
 
 def wall_blocks(answer: SyncWall, start: Reference) -> list[Block]:
     """Verdict, curves, where they fall and what moves that, why."""
+    if start.prediction.is_recorded:
+        return _recorded_blocks(answer.sides[Scaling.WEAK], start)
     sides = answer.sides.values()
     about = f"{run_words(start.run)}: {duration(start.prediction.step_s)}"
     chart = Figure(
@@ -299,3 +301,37 @@ def _other_layouts(answer: SyncWall) -> list[Block]:
         )
         for layouts in found
     ]
+
+
+RECORDED_BATCH: Final = "each rank keeps the batch that was recorded; another batch is another recording"
+_RECORDED_CAUSES: Final = 4
+
+
+def _recorded_blocks(side: Side, start: Reference) -> list[Block]:
+    """The curve of a recorded program as a table: verdict, counts, why."""
+    rows = [
+        (
+            f"{one.gpus:,}",
+            duration(float(one.step_s)),
+            percent(float(one.efficiency)),
+            percent(sum(s for cause, s in one.ledger_s.items() if cause.is_exposed) / one.step_s),
+            gigabytes(float(one.memory_bytes)),
+        )
+        for one in side.points
+    ]
+    wall = next(wall for wall in side.walls if wall.level == EXPLAINED)
+    beyond = "" if wall.falls_at_gpus is None else f", not on {wall.falls_at_gpus:,}"
+    return [
+        Verdict((f"weak scaling {_holds(wall)}{beyond}",), prediction_words(start.prediction)),
+        *table(("GPUs", "step", "efficiency", "waits", "memory"), rows, words=0),
+        Lines("Why", (_recorded_why(side),)),
+        Lines("Batch", (RECORDED_BATCH,)),
+    ]
+
+
+def _recorded_why(side: Side) -> str:
+    at, base = f"at {side.causes_at:,} GPUs", f"{side.base.gpus:,}"
+    if not side.losses:
+        return f"{at} a step takes no longer than on {base}"
+    parts = (f"{one.cause.title} {percent(one.share)}" for one in side.losses[:_RECORDED_CAUSES])
+    return f"{at}, beside {base}, is lost to " + ", ".join(parts)

@@ -1,6 +1,7 @@
 """A recorded program in time: streams, waits, a host that issues, shared links and devices.
 
-Holds `ProgramTime`, `program_time` and `cause_of`, the line of the ledger for a call. Every rank
+Holds `ProgramTime`, `program_time`, `kernel_shares` and `cause_of`, the line of the ledger for a
+call. Every rank
 class is played event by event, all together: a kernel or collective starts when the host has issued
 it, its stream is free and all it waits for has ended; a message starts when both sides are there.
 Collectives over the same wires share them for as long as they overlap, kernels share the device,
@@ -9,6 +10,7 @@ communication.
 """
 
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
@@ -57,6 +59,35 @@ def program_time(program: Program, prices: Prices) -> ProgramTime:
     met = sum(wait.cause.is_exposed for wait in slowest.waits)
     ledger.add(Cause.STRAGGLER, met * prices.fit.ranks.meeting_s * (program.world_size > 1))
     return ProgramTime(ledger.total, ledger, slowest.rank, slowest.intervals, slowest.waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Seconds of the calls that come from one place."""
+
+    name: str
+    seconds: float
+    calls: int
+
+
+def kernel_shares(rank: RankProgram, prices: Prices, name: Callable[[Call], str]) -> list[Share]:
+    """Seconds of kernels, each alone, by the `name` of where they come from; the most first."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for call in rank:
+        if call.what is not None and not isinstance(call.what, Collective):
+            seconds[name(call)].append(float(prices.seconds(call.what)))
+    found = [Share(name or "elsewhere", sum(each), len(each)) for name, each in seconds.items()]
+    return sorted(found, key=lambda share: -share.seconds)
+
+
+def module_name(call: Call, depth: int) -> str:
+    """`layers.3.attention.wq` as `layers.*.attention`, for a depth of two names."""
+    kept: list[str] = []
+    for part in call.place.module.split("."):
+        if not part.isdigit() and sum(one != "*" for one in kept) == depth:
+            break
+        kept.append("*" if part.isdigit() else part)
+    return ".".join(kept)
 
 
 def _play(players: list["_Player"]) -> None:

@@ -11,46 +11,52 @@ from syncwall.cost.software import framework_or_default
 from syncwall.describe import Cluster, Device, Layout, Model, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Shard
-from syncwall.describe.lookup import cluster, device, model
+from syncwall.describe.lookup import cluster, device, link, model
 from syncwall.describe.names import varied
 from syncwall.describe.software import kept_formats, switches
 from syncwall.describe.switches import MasterWeights, NarrowActivations
 from syncwall.validate.table import RunRow
 
-_MACHINES: Final = {
-    "A100": "dgx-a100",
-    "A800": "dgx-a100",
-    "H100": "dgx-h100",
-    "H200": "dgx-h200",
-    "H20": "dgx-h100",
-    "H800": "deepseek-h800",
-    "GH200": "alps",
-    "B200": "dgx-b200",
-    "B300": "dgx-b300",
-    "GB200": "gb200-nvl72",
-    "GB300": "gb300-nvl72",
-    "V100": "dgx-2",
-    "L40S": "l40s-8",
-    "MI250X": "frontier",
-    "MI300X": "mi300x-8",
-    "MI325X": "mi300x-8",
-    "MI350X": "mi300x-8",
-    "MI355X": "mi300x-8",
-}
-_VARIANTS: Final[dict[str, tuple[str, ...]]] = {
-    "A100": ("a100-sxm-80", "a100-sxm-40", "a100-sxm-64"),
-    "A100 PCIE": ("a100-pcie-80", "a100-pcie-40"),
-    "A800": ("a800-sxm-80",),
-    "H100": ("h100-sxm", "h100-sxm-500w", "h100-sxm-64"),
-    "H100 PCIE": ("h100-pcie",),
-    "H100 NVL": ("h100-nvl",),
-    "V100": ("v100-sxm-32", "v100-sxm-16"),
-    "H20": ("h20",),
-    "MI325X": ("mi325x",),
-    "MI350X": ("mi355x",),
-    "MI355X": ("mi355x",),
-}
-"""Devices that go by a name, the usual one first; a machine's own where there is no entry."""
+_CARDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    (r"GB200", "gb200-nvl72", ("gb200",)),
+    (r"GB300", "gb300-nvl72", ("gb300",)),
+    (r"GH200", "alps", ("gh200",)),
+    (r"H100.*PCIE", "dgx-h100", ("h100-pcie",)),
+    (r"H100.*NVL\b", "dgx-h100", ("h100-nvl",)),
+    (r"H100", "dgx-h100", ("h100-sxm", "h100-sxm-500w", "h100-sxm-64")),
+    (r"H200", "dgx-h200", ("h200-sxm",)),
+    (r"H20\b", "dgx-h100", ("h20",)),
+    (r"H800", "deepseek-h800", ("h800-sxm",)),
+    (r"B200", "dgx-b200", ("b200",)),
+    (r"B300", "dgx-b300", ("b300",)),
+    (r"A100.*PCIE", "dgx-a100", ("a100-pcie-80", "a100-pcie-40")),
+    (r"A100", "dgx-a100", ("a100-sxm-80", "a100-sxm-40", "a100-sxm-64")),
+    (r"A800", "dgx-a100", ("a800-sxm-80",)),
+    (r"V100.*PCIE", "l40s-8", ("v100-pcie-32", "v100-pcie-16")),
+    (r"V100", "dgx-2", ("v100-sxm-32", "v100-sxm-16")),
+    (r"MI250X", "frontier", ("mi250x",)),
+    (r"MI300X", "mi300x-8", ("mi300x",)),
+    (r"MI325X", "mi300x-8", ("mi325x",)),
+    (r"MI35[05]X", "mi300x-8", ("mi355x",)),
+    (r"RTX PRO 6000", "rtx-pro-6000-8", ("rtx-pro-6000",)),
+    (r"(RTX )?6000 ADA", "l40s-8", ("rtx-6000-ada",)),
+    (r"(RTX )?A6000", "workstation-pcie-4xa6000", ("rtx-a6000",)),
+    (r"(RTX )?5090", "workstation-pcie-4x5090", ("rtx-5090",)),
+    (r"(RTX )?4090", "workstation-pcie-4x4090", ("rtx-4090",)),
+    (r"(RTX )?3090 TI", "workstation-pcie-4x3090", ("rtx-3090-ti",)),
+    (r"(RTX )?3090", "workstation-pcie-4x3090", ("rtx-3090",)),
+    (r"L40S", "l40s-8", ("l40s",)),
+    (r"L40\b", "l40s-8", ("l40",)),
+    (r"L20\b", "l40s-8", ("l20",)),
+    (r"L4\b", "l40s-8", ("l4",)),
+    (r"A40\b", "l40s-8", ("a40",)),
+    (r"A30\b", "l40s-8", ("a30",)),
+    (r"A10G\b", "l40s-8", ("a10g",)),
+    (r"A10\b", "l40s-8", ("a10",)),
+    (r"T4\b", "l40s-8", ("t4",)),
+)
+"""How the name of an accelerator begins, a machine that it stands in, and the devices of that name,
+the usual one first."""
 _LINKS: Final = (
     (r"\befa\b", "efa-v2"),
     (r"slingshot", "slingshot-11"),
@@ -68,21 +74,20 @@ class CannotRepresent(ValueError):  # noqa: N818 - it reads as what it says
 
 def cluster_of(row: RunRow) -> Cluster:
     """The cluster that a row describes, with the nodes it used."""
-    kind = _kind(row)
-    words = row.text("inter_link")
-    efa = "EFA" in words and kind == "H100"
-    base = _base("aws-p5" if efa else _MACHINES[kind], added_folders())
+    machine, names = _card(row)
+    efa = "EFA" in row.text("inter_link") and names[0] == "h100-sxm"
+    base = _base("aws-p5" if efa else machine, added_folders())
     gpus, built = row.whole("gpus"), row.whole("gpus_per_node", base.node.gpus)
     used = min(gpus, built)
     if gpus % used:
         raise CannotRepresent(f"{gpus} GPUs do not fill nodes of {used}")
-    if kind == "MI250X" and built > base.node.gpus:
+    if names == ("mi250x",) and built > base.node.gpus:
         raise CannotRepresent("the dies of an MI250X are not described on their own")
-    chip = _device(row, base)
+    chip = _device(row, names)
     links, whole = _scale_up(base, chip, built), max(built, base.node.gpus)
     whole = built if links and links["gpus"] == built else whole
     node: dict[str, Any] = {"device": chip, "gpus": whole}
-    if base.node.nics:
+    if base.node.nics or gpus > used:
         node["nics"] = _nics(row, base, whole)
     fields = {"name": base.name, "node": node, "scale_up": links, "nodes": gpus // used}
     return Cluster.model_validate(fields | {"gpus_per_node": used})
@@ -90,8 +95,7 @@ def cluster_of(row: RunRow) -> Cluster:
 
 def variant_of(row: RunRow) -> str | None:
     """The device that a row means by its name and memory; None if it leaves that open."""
-    kind, memory = _kind(row), _memory_gb(row)
-    names = _VARIANTS.get(_form(row, kind)) or (_machine_device(kind),)
+    names, memory = _card(row)[1], _memory_gb(row)
     if not memory:
         return None if len(names) > 1 else names[0]
     return next((name for name in names if _has_memory(device(name), memory)), None)
@@ -103,29 +107,19 @@ def _base(name: str, folders: tuple[Path, ...]) -> Cluster:
     return cluster(name)
 
 
-def _kind(row: RunRow) -> str:
-    """The accelerator's name without its variant."""
-    kind = re.split(r"[-\s(]", row.text("gpu").upper())[0]
-    if kind not in _MACHINES:
-        raise CannotRepresent(f"no machine with a {row.text('gpu')} is known")
-    return kind
-
-
-def _form(row: RunRow, kind: str) -> str:
-    """The name with its form, where that is not the usual module."""
-    words = row.text("gpu").upper()
-    form = next((f"{kind} {form}" for form in ("PCIE", "NVL") if form in words), kind)
-    return form if form in _VARIANTS else kind
-
-
-def _machine_device(kind: str) -> str:
-    return _base(_MACHINES[kind], added_folders()).device.name
+def _card(row: RunRow) -> tuple[str, tuple[str, ...]]:
+    """A machine with the accelerator that a row names, and the devices it may be."""
+    words = re.sub(r"^((NVIDIA|AMD|GEFORCE|TESLA|INSTINCT)\s+)+", "", row.text("gpu").upper())
+    for pattern, machine, names in _CARDS:
+        if re.match(pattern, words):
+            return machine, names
+    raise CannotRepresent(f"no machine with a {row.text('gpu')} is known")
 
 
 def _memory_gb(row: RunRow) -> float | None:
-    """Memory of a device, by its column or by its name."""
-    named = re.search(r"(\d+) ?GB", row.text("gpu").upper())
-    return row.number("gpu_mem_gb") or (float(named[1]) if named else None)
+    """Memory of a device, by its column or by its name: "A100 40GB", "A100-SXM-40"."""
+    named = re.search(r"(\d+) ?GB|(?:SXM|PCIE)-(\d+)\b", row.text("gpu").upper())
+    return row.number("gpu_mem_gb") or (float(named[1] or named[2]) if named else None)
 
 
 def _has_memory(chip: Device, gigabytes: float) -> bool:
@@ -133,18 +127,17 @@ def _has_memory(chip: Device, gigabytes: float) -> bool:
     return min(abs(gigabytes * unit / size - 1) for unit in (1e9, 2.0**30)) < SAME_MEMORY
 
 
-def _device(row: RunRow, base: Cluster) -> Device:
+def _device(row: RunRow, names: tuple[str, ...]) -> Device:
     """The known variant; else the usual one with the memory and the power limit that are stated."""
-    kind, words = _kind(row), row.text("gpu").upper()
-    names = _VARIANTS.get(_form(row, kind)) or (base.device.name,)
     known, memory = variant_of(row), _memory_gb(row)
-    limit = re.search(r"\b(\d{3,4}) ?W\b", words)
+    named = re.search(r"\b(\d{3,4}) ?W\b", row.text("gpu").upper())
+    limit = row.number("power_limit_w") or (float(named[1]) if named else None)
     changes: dict[str, Any] = {}
     found = device(known or names[0])
     if known is None and memory and not _has_memory(found, memory):
         changes["memory"] = {"size": memory * 2.0**30}
-    if limit and (found.tdp_w or 0) > float(limit[1]) != found.power_limit_w:
-        changes["power_limit"] = float(limit[1])
+    if limit and (found.tdp_w or 0) > limit != found.power_limit_w:
+        changes["power_limit"] = limit
     return varied(found, changes) if changes else found
 
 
@@ -157,7 +150,8 @@ def _scale_up(base: Cluster, chip: Device, built: int) -> dict[str, Any] | None:
         return None
     fields: dict[str, Any] = dict(base.scale_up)
     if chip.scale_up is None:
-        slot = {"topology": "pcie", "rate_bytes_per_s": _PCIE, "link": chip.pcie}
+        rate = link(chip.pcie or "pcie-4").rate_bytes_per_s
+        slot = {"topology": "pcie", "rate_bytes_per_s": rate, "link": chip.pcie}
         return fields | slot | {"in_switch_reduction": False, "gpus": built}
     if base.device.scale_up is not None:
         fields["rate_bytes_per_s"] = chip.scale_up.rate_bytes_per_s
@@ -166,8 +160,6 @@ def _scale_up(base: Cluster, chip: Device, built: int) -> dict[str, Any] | None:
     return fields
 
 
-_PCIE: Final = 31.5e9
-"""Bytes a second of a slot of 16 lanes of PCIe 4, one way."""
 BOARD: Final = 4
 """GPUs of the smaller boards."""
 
@@ -175,11 +167,14 @@ BOARD: Final = 4
 def _nics(row: RunRow, base: Cluster, gpus: int) -> dict[str, Any]:
     """One NIC a GPU at the stated rate; the machine's own where the row is silent."""
     nics = base.node.nics
-    assert nics is not None
     rate, words = row.number("inter_gbps_per_gpu"), row.text("inter_link")
-    bytes_per_s = rate * 1e9 / 8 if rate else nics.rate_bytes_per_s * nics.count / base.node.gpus
-    link = next((name for pattern, name in _LINKS if re.search(pattern, words.lower())), nics.link)
-    fields: dict[str, Any] = {"count": gpus, "rate_bytes_per_s": bytes_per_s, "link": link}
+    if nics is None and not rate:
+        raise CannotRepresent(f"the rate between nodes with a {row.text('gpu')} is not known")
+    own = nics.rate_bytes_per_s * nics.count / base.node.gpus if nics else 0.0
+    usual = nics.link if nics else "roce-400"
+    name = next((name for pattern, name in _LINKS if re.search(pattern, words.lower())), usual)
+    each = rate * 1e9 / 8 if rate else own
+    fields: dict[str, Any] = {"count": gpus, "rate_bytes_per_s": each, "link": name}
     if "TCP" in words:
         fields["transport"] = "tcp"
     return fields
@@ -218,7 +213,11 @@ _NAMED = (
 def model_of(row: RunRow) -> Model:
     """The transformer that a row describes."""
     family = row.text("family")
-    if family.startswith(("hybrid", "encoder", "vision")):
+    if not row.text("layers") and not row.text("hidden"):
+        return model(row.text("model"))
+    if family in _SHAPES:
+        return _reshaped(row, family)
+    if family.startswith(("hybrid", "encoder", "vision", "dit", "clip")):
         return _named(row)
     for column in ("layers", "hidden", "heads", "vocab"):
         if not row.text(column):
@@ -233,6 +232,8 @@ def model_of(row: RunRow) -> Model:
     }
     if row.text("head_dim"):
         fields["attention"]["head_dim"] = row.whole("head_dim")
+    if row.text("sliding_window"):
+        fields["attention"]["window"] = row.whole("sliding_window")
     if row.text("ffn_hidden"):
         gated = row.truth("gated_mlp")
         fields["mlp"] = {"hidden": row.whole("ffn_hidden"), "gated": gated is not False}
@@ -241,6 +242,28 @@ def model_of(row: RunRow) -> Model:
     if family == "moe":
         fields["moe"] = _experts(row)
     fields |= _special(row)
+    return Model.model_validate(fields)
+
+
+_SHAPES: Final = {"encoder": "bert-large", "vit": "vit-b-16"}
+"""Families whose other sizes are those of one model of the catalogue, in another size."""
+
+
+def _reshaped(row: RunRow, family: str) -> Model:
+    """An encoder or a vision transformer with the sizes of the row."""
+    base = model(_SHAPES[family])
+    assert base.mlp is not None
+    fields: dict[str, Any] = {name: getattr(base, name) for name in base.model_fields_set}
+    fields |= {"name": row.text("model"), "layers": row.whole("layers"), "hidden": row.whole("hidden")}
+    fields["attention"] = base.attention.model_copy(update={"heads": row.whole("heads"), "kv_heads": None})
+    fields["mlp"] = base.mlp.model_copy(update={"hidden": row.whole("ffn_hidden", 4 * row.whole("hidden"))})
+    if base.patches is not None:
+        side = base.patches.image // round((row.whole("seq_len") - base.patches.extra_tokens) ** 0.5)
+        fields["patches"] = base.patches.model_copy(update={"size": side})
+        fields["learned_positions"] = row.whole("seq_len")
+    elif row.text("vocab"):
+        fields["vocab"] = row.whole("vocab")
+        fields["learned_positions"] = max(row.whole("seq_len"), base.learned_positions or 0)
     return Model.model_validate(fields)
 
 

@@ -23,7 +23,7 @@ from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
 from syncwall.describe.software import cut_by_cost, kept_formats
-from syncwall.describe.switches import MasterWeights
+from syncwall.describe.switches import Lora, MasterWeights, Optimizer
 from syncwall.validate.machine import (
     CannotRepresent,
     cluster_of,
@@ -240,7 +240,7 @@ def _stated(row: RunRow, software: Software) -> dict[str, Any]:
         "precision": precision,
         "gradient_dtype": gradient_dtype_of(row, precision, software),
         "document_tokens": document_of(row),
-        "frozen_weights": "lora" in (row.text("shard") + row.text("model")).lower(),
+        **_adapters(row),
         "dropless": "tokendrop" not in row.text("options") + row.text("model"),
         "capacity_factor": _capacity(row),
         "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
@@ -250,11 +250,47 @@ def _stated(row: RunRow, software: Software) -> dict[str, Any]:
     fields |= _shard(row, software, dp * cp)
     fields |= switches_of(row, software, fields["shard"])
     fields |= keeping_of(row, software, fields)
+    if row.text("optimizer"):
+        fields["optimizer"] = _optimizer(row)
     if "CP all-to-all" in row.text("options"):
         fields["cp_kind"] = ContextKind.ULYSSES
     elif software.framework == "torchtitan":
         fields["cp_kind"] = ContextKind.ALL_GATHER
     return fields
+
+
+def _adapters(row: RunRow) -> dict[str, Any]:
+    """Frozen weights, and the adapters beside them as far as their columns tell."""
+    frozen = "lora" in (row.text("shard") + row.text("model")).lower()
+    if not row.text("lora_rank"):
+        return {"frozen_weights": frozen}
+    words = re.split(r"[;,\s]+", row.text("lora_targets") or "all-linear")
+    targets = tuple(_TARGETS.get(word, word) for word in words if word)
+    weights = _FROZEN.get(row.text("frozen_weights").lower())
+    lora = Lora.model_validate({"rank": row.whole("lora_rank"), "targets": targets, "weights": weights})
+    return {"frozen_weights": True, "lora": lora}
+
+
+_TARGETS = {
+    "output_proj": "o_proj",
+    "out_proj": "o_proj",
+    "query": "q_proj",
+    "key": "k_proj",
+    "value": "v_proj",
+}
+"""Names of matrices in libraries, in PEFT's words for Llama."""
+_FROZEN = {"fp32": "fp32", "bf16": "bf16", "fp16": "bf16", "int8": "fp8", "nf4": "nf4"}
+_OPTIMIZERS = (
+    (r"adam.*8.?bit|8.?bit.*adam", Optimizer.ADAM_8BIT),
+    (r"adafactor", Optimizer.ADAFACTOR),
+    (r"muon", Optimizer.MUON),
+    (r"\bsgd\b|\blion\b", Optimizer.SGD),
+)
+
+
+def _optimizer(row: RunRow) -> Optimizer:
+    words = row.text("optimizer").lower()
+    return next((kind for pattern, kind in _OPTIMIZERS if re.search(pattern, words)), Optimizer.ADAM)
 
 
 def _recompute(row: RunRow, family: str) -> Recompute:

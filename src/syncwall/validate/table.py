@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import opened_table, read_document
-from syncwall.problems import InputError, Problem
+from syncwall.problems import InputError, Problem, did_you_mean
 
-REQUIRED = ("id", "source", "model", "layers", "hidden", "gpu", "gpus", "seq_len", "gbs")
+REQUIRED = ("id", "source", "model", "gpu", "gpus", "seq_len", "gbs")
 """Columns without which nothing can be predicted; any other may be missing."""
 
 
@@ -98,6 +98,8 @@ _LARGEST: Final = {
     "etp": 10**4,
     "mbs": 10**6,
     "gbs": 10**9,
+    "lora_rank": 10**5,
+    "sliding_window": 10**9,
 }
 """Columns of whole numbers from 1 on, with the largest that makes sense."""
 _RATES: Final = (
@@ -111,8 +113,48 @@ _RATES: Final = (
     "tokens_per_s",
     "samples_per_s",
     "tflops_per_gpu",
+    "power_limit_w",
+    "gpu_mem_gb",
 )
 """Columns of other numbers."""
+
+
+_FIGURES: Final = ("params_b", "active_params_b", "grad_accum", "mfu_pct", "mfu_peak_tflops", "hfu_pct")
+_TEXTS: Final = (
+    "family",
+    "gated_mlp",
+    "inter_link",
+    "shard",
+    "sp",
+    "precision",
+    "recompute",
+    "recompute_detail",
+    "framework",
+    "options",
+    "optimizer",
+    "lora_targets",
+    "frozen_weights",
+    "tflops_kind",
+    "flops_formula",
+    "grade",
+    "flags",
+)
+"""Columns of words that a prediction reads."""
+_FOR_PEOPLE: Final = (
+    "organisation",
+    "source_ref",
+    "cited",
+    "url",
+    "evidence",
+    "arch_from",
+    "intra_link",
+    "measured",
+    "spread",
+    "mem_kind",
+    "notes",
+)
+COLUMNS: Final = (*REQUIRED, *_LARGEST, *_RATES, *_FIGURES, *_TEXTS, *_FOR_PEOPLE)
+"""All that a table may have; a column of another name is a misspelt one."""
 
 
 def read_tables(path: Path | None = None) -> list[RunRow]:
@@ -137,9 +179,9 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def read_csv(
-    file: Path, needed: Sequence[str], *, optional: bool = False
+    file: Path, needed: Sequence[str], known: Sequence[str] = (), *, optional: bool = False
 ) -> Iterator[tuple[dict[str, str], int]]:
-    """Cells and line of every row of `file`, which has the columns `needed`.
+    """Cells and line of every row of `file`, which has the columns `needed` and others `known`, if given.
 
     A CSV of something else is skipped if it is `optional`, and an error if not.
     """
@@ -154,6 +196,9 @@ def read_csv(
             if missing:
                 reason = f"has no column {', '.join(missing)}"
                 raise InputError.of(reason, file=str(file), line=1, column=1)
+            unknown = [name for name in reader.fieldnames or () if known and name not in known]
+            if unknown:
+                raise InputError([Problem(str(file), 1, 1, _unknown(name, known)) for name in unknown])
             for cells in reader:
                 if None in cells:
                     raise _at(file, reader.line_num, "has more cells than the first line")
@@ -167,9 +212,13 @@ def read_csv(
         raise InputError.of(f"cannot be read: {said}", file=str(file)) from None
 
 
+def _unknown(name: str, known: Sequence[str]) -> str:
+    return f'"{name}" is no column of a table of runs{did_you_mean(name, known)}'
+
+
 def _rows(file: Path, *, optional: bool) -> Iterator[RunRow]:
     """Rows of one file without those that are unconfirmed."""
-    for cells, line in read_csv(file, REQUIRED, optional=optional):
+    for cells, line in read_csv(file, REQUIRED, COLUMNS, optional=optional):
         row = RunRow(cells, file, line)
         if row.grade != UNCONFIRMED:
             yield row

@@ -17,7 +17,7 @@ from syncwall.problems import InputError
 from syncwall.watch.events import OF_A_STEP, Expectation, group_of
 
 if TYPE_CHECKING:
-    from syncwall.answer.priced import PredictedStep
+    from syncwall.answer.prediction import Prediction
     from syncwall.cost.measured import MachineMeasurements
 
 _FILE: Final = "expect"
@@ -70,7 +70,7 @@ def _split(words: str) -> list[str]:
         raise InputError.of(f"--expect: {error}") from None
 
 
-def _prediction(asked: Any) -> "PredictedStep":
+def _prediction(asked: Any) -> "Prediction":
     """As `syncwall predict` does with the same flags."""
     from syncwall.answer.known import site_of
     from syncwall.answer.prediction import predict
@@ -95,7 +95,7 @@ def _prediction(asked: Any) -> "PredictedStep":
     return predict(run, measured=measured, site=site_of(known, measured))
 
 
-def _of_a_program(asked: Any, measured: "MachineMeasurements | None") -> "PredictedStep":
+def _of_a_program(asked: Any, measured: "MachineMeasurements | None") -> "Prediction":
     from syncwall.answer.prediction import predict
     from syncwall.describe import lookup
     from syncwall.read.program import read_program
@@ -110,7 +110,7 @@ def _of_a_program(asked: Any, measured: "MachineMeasurements | None") -> "Predic
     return predict(read_program(asked.file), cluster=cluster, measured=measured)
 
 
-def _predicted(found: "PredictedStep", words: str) -> Expectation:
+def _predicted(found: "Prediction", words: str) -> Expectation:
     low_s, high_s = found.step_interval_s
     ledger = {cause: float(found.ledger[cause]) for cause in found.ledger}
     tokens = float(found.work.tokens)

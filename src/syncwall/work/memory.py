@@ -24,7 +24,9 @@ from syncwall.work.memory_parts import (
 )
 from syncwall.work.mtp import mtp_parameters
 from syncwall.work.number import Number, Truth, least, most, where
+from syncwall.work.operations import Collective
 from syncwall.work.pipeline_ranks import PipelineRank, RankLayers, pipeline_ranks
+from syncwall.work.program import Program
 from syncwall.work.rank_parameters import (
     RankParameters,
     embedding_parameters,
@@ -119,6 +121,15 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     )
     front = encoder_memory(shape)
     return replace(whole, **{name: getattr(whole, name) + more for name, more in front.items()})
+
+
+def recorded_memory(program: Program) -> dict[str, float]:
+    """Bytes on the fullest rank of a recorded program by what they are for."""
+    fullest = max(program.ranks, key=lambda rank: rank.held_bytes)
+    sent = (call.what.group for call in fullest if isinstance(call.what, Collective))
+    groups = {(group.axis, float(group.ranks)) for group in sent}
+    context_bytes = CONTEXT_BYTES + COMMUNICATOR_BYTES * len(groups)
+    return {**fullest.held_by_kind, _WORDS["cuda_and_nccl"]: context_bytes}
 
 
 def _held(shape: Shape, rank: PipelineRank) -> tuple[RankParameters, Number, Number]:

@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncwall.public import Answer, Late, published
-from syncwall.work.block import AnyTask, StepPhase
-from syncwall.work.operations import Collective, CoreAttention, GroupAxis, Message, Transfer
+from syncwall.work.block import AnyTask, StepPhase, Work
+from syncwall.work.operations import (
+    Collective,
+    CoreAttention,
+    Group,
+    GroupAxis,
+    Message,
+    Transfer,
+)
 
 COMPUTE_STREAM = "compute"
 """The stream that everything runs on if the program names no other."""
@@ -249,6 +256,13 @@ class Program(Answer):
     def recompute_flops(self) -> float:
         """FLOP done a second time, all ranks together."""
         return sum(one.recompute_flops * one.alike for one in self.ranks)
+
+
+def whole_step(program: Program) -> Work:
+    """What can be said of the step as a whole; it has no blocks that could be done otherwise."""
+    none = Transfer(0.0, Group("pp", 1))
+    flops, again = program.model_flops, program.recompute_flops
+    return Work((), 1, none, flops, again, program.tokens, program.world_size)
 
 
 NOTABLE: Final = 0.05

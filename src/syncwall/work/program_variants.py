@@ -1,4 +1,4 @@
-"""A recorded program on another number of ranks, or as a compiler would run it.
+"""A recorded program with single changes, on other ranks, or as a compiler would run it.
 
 Each rank keeps its batch, so computation stays as it is. What FSDP sends follows from the sizes of
 its parameters, which the recording has, padding included; what it copies and the optimizer follow
@@ -12,9 +12,10 @@ that. Ahead of time and without a device it cannot be known what a compiler real
 docs/explanation/capture.md.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 
 from syncwall.work.block import StepPhase
@@ -176,6 +177,13 @@ def _is(call: Call, kind: str) -> bool:
 _Key = tuple[int, str, StepPhase, int]
 
 
+def compiled(program: Program) -> Program:
+    """`program` as it runs: memory-bound kernels joined, if it asks for `torch.compile`."""
+    if not program.compiled:
+        return program
+    return replace(program, ranks=tuple(fused(rank) for rank in program.ranks))
+
+
 def fused(rank: RankProgram) -> RankProgram:
     """The same program with its memory-bound kernels joined."""
     groups = _Groups(rank)
@@ -289,3 +297,150 @@ def _joined(rank: RankProgram, members: list[int], readers: dict[int, list[int]]
 
 def _name(calls: list[Call]) -> str:
     return calls[0].name if len(calls) == 1 else f"fused {len(calls)} kernels"
+
+
+class ProgramChangeKind(StrEnum):
+    """What could be changed in a recorded program."""
+
+    COMPILE = "compile"
+    """`torch.compile`: memory-bound kernels are joined."""
+    HOST_WAITS = "host waits"
+    """The host reads no number from the device within the step."""
+    PADDING = "padding"
+    """Parameters are sharded along a dimension that the ranks divide."""
+    RECOMPUTE = "recompute"
+    """Nothing is computed again."""
+    PREFETCH = "prefetch"
+    """Sharded weights are asked for as early as wires allow."""
+    BUCKETS = "buckets"
+    """Gradients of DDP are reduced in buckets of twice the size."""
+
+
+def _joined_kernels(program: Program) -> Program | None:
+    return None if program.compiled else replace(program, compiled=True)
+
+
+def _without_host_waits(program: Program) -> Program | None:
+    if not any(call.host_waits for rank in program.ranks for call in rank):
+        return None
+    return _kept(program, lambda call: call.what is not None, lambda c: replace(c, host_waits=False))
+
+
+def _without_recompute(program: Program) -> Program | None:
+    if not program.recompute_flops:
+        return None
+    return _kept(program, lambda c: c.phase is not StepPhase.RECOMPUTE or isinstance(c.what, Collective))
+
+
+def _without_padding(program: Program) -> Program | None:
+    notes = [note for note in program.notes if note.kind is NoteKind.PADDED]
+    wasted = sum(note.bytes - note.useful_bytes for note in notes)
+    sent = sum(note.bytes for note in notes)
+    if wasted <= 0:
+        return None
+    calls = [call.what for rank in program.ranks for call in rank if _is_shard(call)]
+    gathered = max((float(w.bytes) for w in calls if isinstance(w, Collective)), default=sent)
+    share = 1.0 - wasted / max(sent, gathered)
+
+    def smaller(call: Call) -> Call:
+        if not _is_shard(call) or not isinstance(call.what, Collective):
+            return call
+        return replace(call, what=replace(call.what, bytes=call.what.bytes * share))
+
+    return _kept(program, lambda call: True, smaller)
+
+
+def _early_weights(program: Program) -> Program | None:
+    def early(call: Call) -> Call:
+        first = isinstance(call.what, Collective) and call.what.kind == "all-gather"
+        return replace(call, after=()) if first and _is_shard(call) else call
+
+    if not any(_is_shard(call) for rank in program.ranks for call in rank):
+        return None
+    return _kept(program, lambda call: True, early)
+
+
+def larger_buckets(program: Program) -> Program | None:
+    """Two and two buckets in one, which is reduced when both are there."""
+    ranks = tuple(_paired(rank) for rank in program.ranks)
+    changed = any(len(a.calls) < len(b.calls) for a, b in zip(ranks, program.ranks, strict=True))
+    return replace(program, ranks=ranks) if changed else None
+
+
+def _paired(rank: RankProgram) -> RankProgram:
+    calls = list(rank.calls)
+    buckets = [i for i, call in enumerate(calls) if _is_bucket(call)]
+    into = {
+        first: second
+        for first, second in zip(buckets[::2], buckets[1::2], strict=False)
+        if not any(first in call.after for call in calls[first : second + 1])
+    }
+    for first, second in into.items():
+        one, other = calls[first].what, calls[second].what
+        assert isinstance(one, Collective)
+        assert isinstance(other, Collective)
+        both = replace(other, bytes=one.bytes + other.bytes)
+        after = tuple(sorted({*calls[first].after, *calls[second].after}))
+        calls[second] = replace(calls[second], what=both, after=after)
+    calls = [
+        replace(call, after=tuple(sorted({into.get(earlier, earlier) for earlier in call.after})))
+        for call in calls
+    ]
+    dropped = {id(calls[first]) for first in into}
+    whole = replace(rank, calls=tuple(calls))
+    return _kept_of(whole, lambda call: id(call) not in dropped, lambda call: call)
+
+
+def _is_bucket(call: Call) -> bool:
+    what = call.what
+    return isinstance(what, Collective) and (what.kind, what.axis) == ("all-reduce", "dp")
+
+
+def _is_shard(call: Call) -> bool:
+    return isinstance(call.what, Collective) and call.what.axis in ("shard", "expert-shard")
+
+
+def _kept(
+    program: Program, keep: Callable[[Call], bool], change: Callable[[Call], Call] = lambda c: c
+) -> Program:
+    """`program` with only the calls to `keep`, each changed; waits for the others are dropped."""
+    return replace(program, ranks=tuple(_kept_of(rank, keep, change) for rank in program.ranks))
+
+
+def _kept_of(rank: RankProgram, keep: Callable[[Call], bool], change: Callable[[Call], Call]) -> RankProgram:
+    into: dict[int, int] = {}
+    calls: list[Call] = []
+    for index, call in enumerate(rank.calls):
+        if keep(call):
+            into[index] = len(calls)
+            after = tuple(into[earlier] for earlier in call.after if earlier in into)
+            calls.append(change(replace(call, after=after)))
+    return replace(rank, calls=tuple(calls))
+
+
+CHANGES: Final[dict[ProgramChangeKind, Callable[[Program], Program | None]]] = {
+    ProgramChangeKind.COMPILE: _joined_kernels,
+    ProgramChangeKind.HOST_WAITS: _without_host_waits,
+    ProgramChangeKind.PADDING: _without_padding,
+    ProgramChangeKind.RECOMPUTE: _without_recompute,
+    ProgramChangeKind.PREFETCH: _early_weights,
+    ProgramChangeKind.BUCKETS: larger_buckets,
+}
+"""The program with each of the changes; None if there is nothing to change."""
+
+
+def change_places(kind: ProgramChangeKind, program: Program, rank: RankProgram) -> tuple[str, ...]:
+    """Lines or parameters that a change is about, the most important first; of buckets their size.
+
+    `rank` is the one that the step waits for.
+    """
+    if kind is ProgramChangeKind.HOST_WAITS:
+        waits = Counter(call.place for call in rank if call.host_waits).most_common()
+        return tuple(place.source or place.module for place, _ in waits)
+    if kind is ProgramChangeKind.PADDING:
+        padded = [note for note in program.notes if note.kind is NoteKind.PADDED]
+        return tuple(note.what for note in sorted(padded, key=lambda one: -(one.bytes + one.flops)))
+    if kind is ProgramChangeKind.BUCKETS:
+        sizes = [float(getattr(call.what, "bytes", 0.0)) for call in rank if _is_bucket(call)]
+        return (f"bucket_cap_mb={2.0 * max(sizes) / 2**20:.3g}",) if sizes else ()
+    return ()

@@ -4,17 +4,16 @@ Rates are one way and advertised (what is printed on the adapter).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import exp, log
-from typing import Final
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import Any, Final
 
 import numpy as np
 
 from syncwall.answer.pricing import Timed
-from syncwall.answer.program import ProgramPrediction
 from syncwall.cause import Cause
 from syncwall.cost.rates import nic_reached
-from syncwall.describe import Cluster, Layout
+from syncwall.describe import Cluster, Layout, Model
 from syncwall.plan.answer import grown, replicas_at, single
 from syncwall.plan.best_layout import best_run, kept
 from syncwall.plan.network.targets import (
@@ -32,10 +31,10 @@ from syncwall.plan.network.targets import (
     range_of,
     solved,
 )
-from syncwall.plan.network_scaling import PricedCase, ProgramCase, Wires
+from syncwall.plan.network_scaling import PricedCase, Wires
 from syncwall.plan.reference import START, Reference
 from syncwall.problems import InputError, option
-from syncwall.public import Answer, Late, published
+from syncwall.public import Answer, Late, Part, published
 
 WASTED: Final = (Cause.BUBBLE, Cause.STRAGGLER, Cause.HOST)
 """Causes of waiting that no network changes."""
@@ -53,8 +52,16 @@ NeededRates = dict[Target, float | None]
 )
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one number of GPUs needs, by target; None if no rate is enough, 0 if any is."""
+    """What one number of GPUs needs, by target; None if no rate is enough, 0 if any is.
 
+    Of a recorded program, the rate of its NICs.
+    """
+
+    _recorded = Part(
+        "gpus step_s ideal_step_s=ideal.step_s efficiency waits nic_bytes_per_s",
+        text="What is needed on each number of GPUs, and how the machine as it is compares.",
+        name="ProgramRequirement",
+    )
     gpus: int
     layout: Layout
     cluster: Cluster
@@ -64,23 +71,25 @@ class Requirement:
     """On the machine as it is."""
     ideal: Ideal
     """On a network with endless rate and no latency between domains."""
-    endless_step_s: float
-    """On a network with endless rate and today's latency."""
+    waits: float
+    """Share of the step that waits for communication, as it is."""
     nic_bytes_per_s: NeededRates
     """One NIC, with as many in a node as there are."""
-    scale_up_bytes_per_s: NeededRates
+    scale_up_bytes_per_s: NeededRates = field(default_factory=dict)
     """One GPU inside its scale-up domain, NICs as they are."""
-    latency_factor: NeededRates
+    latency_factor: NeededRates = field(default_factory=dict)
     """Longest latency over today's, rates as they are; infinity if any will do."""
-    nics: dict[Target, int | None]
+    endless_step_s: float = nan
+    """On a network with endless rate and today's latency."""
+    nics: dict[Target, int | None] = field(default_factory=dict)
     """Fewest NICs of today's rate in a node; None if none of the counts tried is enough."""
-    reached: float
+    reached: float = nan
     """Share of the advertised NIC rate that collectives reach."""
-    traffic: Traffic | None
+    traffic: Traffic | None = None
     """What uses the network most; None if nothing crosses it."""
-    plain: Plain | None
+    plain: Plain | None = None
     """The plain arithmetic."""
-    wasted: dict[str, float]
+    wasted: dict[str, float] = field(default_factory=dict)
     """Shares of the ideal step that wait for what no network between nodes changes."""
 
     @property
@@ -151,29 +160,36 @@ def grown_case(
 
 def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requirement:
     """What one resolved `layout` needs."""
-    found = solved(case, layout, list(_questions(case.cluster)), limits)
-    now = case.timed(layout)
-    traffic = heaviest_transfer(now, case.timed(layout, Wires(latency=0.0)))
+    is_run = isinstance(case.trained, Model)
+    asked = list(_questions(case.cluster)) if is_run else _OF_A_PROGRAM
+    found, now = solved(case, layout, asked, limits), case.timed(layout)
     ideal_wires, endless = _ideal_wires(case.cluster)
     best = case.timed(layout, ideal_wires)
-    ideal = Ideal(float(best.step_s), float(best.waits_s))
-    return Requirement(
-        int(layout.gpus),
-        layout,
-        case.cluster,
-        limits,
-        float(now.step_s),
-        ideal,
-        float(case.timed(layout, endless).step_s),
-        _rates(found, NetworkLever.NIC, _rate(case.cluster, NetworkLever.NIC)),
-        _rates(found, NetworkLever.SCALE_UP, _rate(case.cluster, NetworkLever.SCALE_UP)),
-        _latencies(found),
-        dict(_nic_counts(case, layout, ideal, limits)),
-        _reached(now, traffic),
-        traffic,
-        closed_form(case, layout),
-        _wasted(best),
+    ideal, step_s = Ideal(float(best.step_s), float(best.waits_s)), float(now.step_s)
+    waits = float(now.waits_s) / step_s
+    rates = _rates(found, NetworkLever.NIC, _rate(case.cluster, NetworkLever.NIC))
+    known = Requirement(int(layout.gpus), layout, case.cluster, limits, step_s, ideal, waits, rates)
+    if not is_run:
+        return known
+    traffic = heaviest_transfer(now, case.timed(layout, Wires(latency=0.0)))
+    scale_up_rate = _rate(case.cluster, NetworkLever.SCALE_UP)
+    return replace(
+        known,
+        scale_up_bytes_per_s=_rates(found, NetworkLever.SCALE_UP, scale_up_rate),
+        latency_factor=_latencies(found),
+        endless_step_s=float(case.timed(layout, endless).step_s),
+        nics=dict(_nic_counts(case, layout, ideal, limits)),
+        reached=_reached(now, traffic),
+        traffic=traffic,
+        plain=closed_form(case, layout),
+        wasted=_wasted(best),
     )
+
+
+_OF_A_PROGRAM: Final = tuple(
+    NetworkTarget(NetworkLever.NIC, target) for target in (Target.EFFICIENCY, Target.HIDDEN)
+)
+"""What is asked of a recorded program, which is played anew for every value that is tried."""
 
 
 def _questions(cluster: Cluster) -> Iterator[NetworkTarget]:
@@ -258,14 +274,37 @@ _TIMES: Final = (1, 8, 64)
 @published("verdict counts", START)
 @dataclass(frozen=True)
 class NetworkPlan(Answer):
-    """The network that a run needs."""
+    """The network that a run needs.
 
-    verb = "plan network"
+    Or a recorded program, each rank of which keeps its batch.
+    """
+
+    _recorded = Part(
+        "command=start.prediction.program.command cluster=start.prediction.cluster.name",
+        "recorded_gpus=start.prediction.program.world_size efficiency=limits.efficiency",
+        "exposed=limits.exposed counts=counts._recorded",
+        text="The network that a recorded program needs; each rank keeps its batch.",
+        name="ProgramNetwork",
+    )
     start: Reference
     """The run that the plan starts from."""
     counts: list[Requirement]
     """What is needed on each number of GPUs."""
     verdict = Late("show.network:verdict")
+
+    @property
+    def limits(self) -> TargetLimits:
+        """How much of each target was asked for."""
+        return self.counts[0].limits
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]
+        """Whose answer it is, in its JSON."""
+        return "plan network work" if self.start.prediction.is_recorded else "plan network"
+
+    @property
+    def _json(self) -> Any:
+        return self._recorded if self.start.prediction.is_recorded else self
 
     @property
     def exit_code(self) -> int:
@@ -275,7 +314,7 @@ class NetworkPlan(Answer):
 
     def __repr__(self) -> str:
         gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)
-        return f"<NetworkPlan {self.start.run.model.name} on {gpus} GPUs>"
+        return f"<NetworkPlan {self.start.name} on {gpus} GPUs>"
 
 
 def needed(
@@ -293,18 +332,20 @@ def needed(
     nobody stated is searched anew for each count. `reached` is the share of the NICs' advertised
     rate that collectives reach.
     """
-    run = start.run
-    if run.cluster.node.nics is None:
-        raise InputError.of(f"{run.cluster.name} has no NICs whose rate could be varied")
-    cluster = run.cluster if reached is None else _reaching(run.cluster, reached)
-    case = replace(start.case, cluster=cluster)
+    case, prediction = start.case, start.prediction
+    if case.cluster.node.nics is None:
+        raise InputError.of(f"{case.cluster.name} has no NICs whose rate could be varied")
+    if reached is not None:
+        case = replace(case, cluster=_reaching(case.cluster, reached))
     found: list[Requirement] = []
     for gpus in (asked := counts or _usual(start)):
         progress(len(found) / len(asked))
-        if start.layout_searched and gpus != run.gpus:
-            found.append(requirement(*_searched(case, run.layout, gpus, strong), limits))
+        if prediction.is_recorded:
+            found.append(requirement(case.using(gpus), Layout(dp=gpus), limits))
+        elif start.layout_searched and gpus != start.run.gpus:
+            found.append(requirement(*_searched(case, start.run.layout, gpus, strong), limits))
         else:
-            found.append(requirement(*grown_case(case, run.layout, gpus, strong=strong), limits))
+            found.append(requirement(*grown_case(case, start.run.layout, gpus, strong=strong), limits))
     return found
 
 
@@ -321,7 +362,7 @@ def _searched(case: PricedCase, layout: Layout, gpus: int, strong: bool) -> tupl
 
 def _usual(start: Reference) -> list[int]:
     """The count of the run; if nobody stated it, larger ones that need a network."""
-    cluster, first = start.run.cluster, start.run.gpus
+    cluster, first = start.prediction.cluster, int(start.prediction.work.gpus)
     if "gpus" not in start.assumed:
         return [first]
     built = cluster.scale_up.gpus if cluster.scale_up else 1
@@ -336,106 +377,3 @@ def _reaching(cluster: Cluster, reached: float) -> Cluster:
     assert cluster.node.nics is not None
     nics = cluster.node.nics.model_copy(update={"reached": reached})
     return cluster.model_copy(update={"node": cluster.node.model_copy(update={"nics": nics})})
-
-
-TARGETS: Final = (Target.EFFICIENCY, Target.HIDDEN)
-_ROUNDS: Final = 14
-"""Halvings of the range of rates on a logarithmic scale: 0.15% are left of ten decades."""
-
-
-@published("gpus step_s ideal_step_s=ideal_s efficiency waits nic_bytes_per_s")
-@dataclass(frozen=True)
-class ProgramRequirement:
-    """What is needed on so many GPUs, and how the machine as it is compares."""
-
-    gpus: int
-    """Ranks."""
-    step_s: float
-    """On the machine as it is."""
-    ideal_s: float
-    """On a network with endless rate and no latency between scale-up domains."""
-    waits: float
-    """Share of the step that waits for communication, as it is."""
-    nic_bytes_per_s: dict[Target, float | None]
-    """Slowest NIC, with as many in a node as there are; None if none is enough, 0 if any is."""
-
-    @property
-    def efficiency(self) -> float:
-        """Ideal step over this step."""
-        return self.ideal_s / self.step_s
-
-
-@published(
-    "command=recorded.program.command cluster=recorded.cluster.name",
-    "recorded_gpus=recorded.program.world_size efficiency=limits.efficiency",
-    "exposed=limits.exposed counts",
-)
-@dataclass(frozen=True)
-class ProgramNetwork(Answer):
-    """The network that a recorded program needs; each rank keeps its batch."""
-
-    verb = "plan network work"
-    recorded: ProgramPrediction
-    """On as many ranks as it was recorded with."""
-    limits: TargetLimits
-    counts: list[ProgramRequirement]
-    """One for each number of GPUs."""
-
-    @property
-    def exit_code(self) -> int:
-        """1 if no rate of the NICs is enough."""
-        return int(None in (one.nic_bytes_per_s[Target.EFFICIENCY] for one in self.counts))
-
-    def __repr__(self) -> str:
-        gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)
-        return f"<ProgramNetwork {self.recorded.program.command} on {gpus} GPUs>"
-
-
-def program_network(
-    case: ProgramCase,
-    counts: Sequence[int],
-    limits: TargetLimits,
-    *,
-    progress: Callable[[float], None] = lambda share: None,
-) -> ProgramNetwork:
-    """One requirement for each of `counts`; for the recorded number of ranks if there are none."""
-    if case.cluster.node.nics is None:
-        raise InputError.of(f"{case.cluster.name} has no NICs whose rate could be varied")
-    asked = list(counts) or [case.program.world_size]
-    found = []
-    for done, ranks in enumerate(asked):
-        progress(done / len(asked))
-        found.append(_requirement(case, ranks, limits))
-    return ProgramNetwork(case.predicted(case.program.world_size), limits, found)
-
-
-def _requirement(case: ProgramCase, ranks: int, limits: TargetLimits) -> ProgramRequirement:
-    now = case.predicted(ranks).timed
-    nics = case.cluster.node.nics
-    assert nics is not None
-    low, high = (log(factor) for factor in range_of(NetworkLever.NIC, case.cluster))
-    best = case.timed(ranks, Wires(nic=exp(high), latency=0.0))
-    ideal = Ideal(float(best.step_s), float(best.waits_s))
-
-    def holds(target: Target, logarithm: float) -> bool:
-        timed = case.timed(ranks, Wires(nic=exp(logarithm)))
-        return bool(met(target, timed, ideal, limits))
-
-    rates: dict[Target, float | None] = {}
-    for target in TARGETS:
-        factor = _least(lambda x, target=target: holds(target, x), low, high)  # type: ignore[misc]
-        rates[target] = None if factor is None else factor * float(nics.rate_bytes_per_s)
-    waits = float(now.waits_s) / float(now.step_s)
-    return ProgramRequirement(ranks, float(now.step_s), ideal.step_s, waits, rates)
-
-
-def _least(holds: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The least factor from which on it holds; 0 if always, None if never."""
-    if holds(low):
-        return 0.0
-    if not holds(high):
-        return None
-    for _ in range(_ROUNDS):
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return exp(high)

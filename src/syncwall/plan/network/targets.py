@@ -274,6 +274,9 @@ def ideals(levers: list[NetworkLever], timed_with: Any, cluster: Cluster) -> lis
 _ROUNDS: Final = 6
 _PARTS: Final = np.arange(1, 17) / 17.0
 """Values tried in a round, as shares of the range left: 6 rounds of 17 parts leave 1e-6 of it."""
+_HALVINGS: Final = 14
+_HALF: Final = np.array([0.5])
+"""The same for a program, which is played for every value: 0.15% are left of ten decades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +310,11 @@ def solved(
     ranges = np.log([range_of(lever, case.cluster) for lever in levers])
     low, high = ranges[:, 0], ranges[:, 1]
     always, ever, now = trial.holds(np.stack([low, high, 0.0 * low]))
-    for _ in range(_ROUNDS):
-        tried = low + (high - low) * _PARTS[:, None]
+    is_open = ever & ~always
+    low, high = np.where(is_open, low, 0.0), np.where(is_open, high, 0.0)
+    parts, rounds = (_PARTS, _ROUNDS) if isinstance(case.trained, Model) else (_HALF, _HALVINGS)
+    for _ in range(rounds * bool(is_open.any())):
+        tried = low + (high - low) * parts[:, None]
         first = np.argmax(np.vstack([trial.holds(tried), np.ones_like(always)]), axis=0)
         bounds = np.vstack([low, tried, high])
         column = np.arange(len(levers))

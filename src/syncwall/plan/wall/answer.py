@@ -1,7 +1,7 @@
 """The sync wall of one run, with its searches, and of a recorded program.
 
-Each rank keeps the batch that it was recorded with, so this is weak scaling; another batch has
-other kernels, and is another recording.
+Each rank of a program keeps the batch that it was recorded with, so its wall is that of weak
+scaling; another batch has other kernels, and is another recording.
 
 A step at any count is as sure as a prediction of it alone: see `syncwall.answer.interval`.
 Efficiency compares two counts, so what is wrong at both cancels: the error at a count is taken as
@@ -17,15 +17,14 @@ import numpy as np
 
 from syncwall.answer import Prediction
 from syncwall.answer.interval import Z80, interval
-from syncwall.answer.program import ProgramPrediction
 from syncwall.answer.site import scale_of
 from syncwall.cause import Cause
-from syncwall.describe import Cluster, Layout
+from syncwall.describe import Cluster, Layout, Model
 from syncwall.plan.best_layout import best_layouts, best_run, kept
 from syncwall.plan.choices import Scaling
-from syncwall.plan.network_scaling import PricedCase, ProgramCase
+from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.reference import START, Reference
-from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve, picked
+from syncwall.plan.wall.curve import Base, ScalingCurve, picked, recorded_rungs
 from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
 from syncwall.problems import InputError, option
 from syncwall.public import Answer, Late, Part, published
@@ -70,12 +69,12 @@ class LostShare:
     became cheaper are negative."""
 
 
-def walls(curve: SpeedCurve, base: Base) -> list[Wall]:
+def walls(curve: ScalingCurve, base: Base) -> list[Wall]:
     """The wall of each level, highest level first."""
     return [_wall(curve, base, level) for level in LEVELS]
 
 
-def _wall(curve: SpeedCurve, base: Base, level: float) -> Wall:
+def _wall(curve: ScalingCurve, base: Base, level: float) -> Wall:
     reaching = np.flatnonzero(curve.efficiency(base) >= level * (1 - 1e-12))
     if not len(reaching):
         return Wall(level, None, int(curve.gpus[0]))
@@ -90,13 +89,15 @@ def peak(curve: ScalingCurve, scaling: Scaling, most: int) -> Peak:
     best = int(np.argmax(speed))
     why: WallReason = "slower"
     if best + 1 == len(speed):
-        layout: Any = curve.layout
-        used_up = int(layout.global_batch[best] * curve.gpus[best] // layout.dp[best]) <= most
-        why = "batch" if used_up and scaling is Scaling.STRONG else "range"
+        why = "range"
+        if scaling is Scaling.STRONG:
+            layout: Any = curve.layout
+            used_up = int(layout.global_batch[best] * curve.gpus[best] // layout.dp[best]) <= most
+            why = "batch" if used_up else "range"
     return Peak(int(curve.gpus[best]), float(speed[best]), why)
 
 
-def losses(curve: SpeedCurve, index: int, first: int = 0) -> list[LostShare]:
+def losses(curve: ScalingCurve, index: int, first: int = 0) -> list[LostShare]:
     """What a token costs more at count `index` than at count `first`, the largest first."""
     before, after = curve.gpu_s_per_token(first), curve.gpu_s_per_token(index)
     lost = {cause: after.get(cause, 0.0) - before.get(cause, 0.0) for cause in before | after}
@@ -139,20 +140,33 @@ class LayoutSizes:
         return cls(*(getattr(layout, name) for name in cls.__annotations__))
 
 
-@published()
+@published("gpus efficiency tokens_per_s step_s memory_bytes layout")
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """The run on one number of GPUs."""
 
+    _recorded = Part(
+        "gpus step_s efficiency memory_bytes ledger_s",
+        text="Numbers of GPUs on which a recorded program fits.",
+        name="ProgramPoint",
+    )
     gpus: int
     efficiency: float
     """Speed of a GPU over that at the base."""
     tokens_per_s: float
     """Of all GPUs together."""
     step_s: float
+    """Seconds of a step."""
     memory_bytes: float
     """Of the fullest GPU."""
-    layout: LayoutSizes
+    ledger_s: dict[Cause, float]
+    """Seconds by cause."""
+    at: Layout
+
+    @property
+    def layout(self) -> LayoutSizes:
+        """What of the layout changes with the number of GPUs."""
+        return LayoutSizes.of(self.at)
 
 
 _SIDE: Final = "base walls fastest=peak causes_at_gpus=causes_at causes main_cause"
@@ -172,7 +186,7 @@ class Side:
     peak: Peak
     """Where all GPUs together are fastest, and why not beyond."""
     losses: list[LostShare]
-    """What the GPU time of a token is lost to at `causes_at` GPUs."""
+    """What the GPU time of a token (or sample) is lost to at `causes_at` GPUs."""
     causes_at: int
     """The count for which the causes are given."""
     summary = Part(_SIDE)
@@ -193,7 +207,8 @@ class Side:
                 curve.tokens_per_s[i],
                 curve.step_s[i],
                 curve.memory_bytes[i],
-                LayoutSizes.of(picked(curve.layout, i)),
+                {cause: float(seconds[i]) for cause, seconds in curve.ledger.items() if seconds[i]},
+                picked(curve.layout, i),
             )
             for i, gpus in enumerate(curve.gpus)
         ]
@@ -235,7 +250,9 @@ class SyncWall:
     moved: list[Moved] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"<SyncWall {self.setup.case.model.name}: {self.words()}>"
+        trained = self.setup.case.trained
+        name = trained.name if isinstance(trained, Model) else trained.command
+        return f"<SyncWall {name}: {self.words()}>"
 
     def words(self) -> str:
         """Up to where efficiency holds 80%."""
@@ -274,9 +291,14 @@ def sync_wall(
     return SyncWall(setup, sides, moved)
 
 
-def side_of(setup: Setup, scaling: Scaling, least: int | None = None) -> Side | None:
+def side_of(
+    setup: Setup,
+    scaling: Scaling,
+    least: int | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Side | None:
     """One way to scale `setup`, without what would move its walls; None if it fits nowhere."""
-    found = setup.curve(scaling)
+    found = setup.curve(scaling, progress)
     if found is None:
         return None
     if least is not None and (found.gpus >= least).any():
@@ -334,14 +356,35 @@ _BESIDE: Final = 0.9
 class WallPlan(Answer):
     """How far a run scales."""
 
-    verb = "plan wall"
+    _recorded = Part(
+        "command=start.prediction.program.command cluster=start.prediction.cluster.name",
+        "recorded_gpus=start.prediction.program.world_size",
+        "recorded_step_s=start.prediction.step_s base_gpus=weak.base.gpus walls=weak.walls",
+        "losses=weak.losses causes_at_gpus=weak.causes_at curve=weak.points._recorded",
+        text="How far a recorded program scales; each rank keeps its batch.",
+        name="ProgramWall",
+    )
     start: Reference
     """The run that the plan starts from."""
     wall: SyncWall
     verdict = Late("show.wall:verdict")
 
+    @property
+    def weak(self) -> Side:
+        """Weak scaling, the only way of a recorded program."""
+        return self.wall.sides[Scaling.WEAK]
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]
+        """Whose answer it is, in its JSON."""
+        return "plan wall work" if self.start.prediction.is_recorded else "plan wall"
+
+    @property
+    def _json(self) -> Any:
+        return self._recorded if self.start.prediction.is_recorded else self
+
     def __repr__(self) -> str:
-        return f"<WallPlan {self.start.run.model.name}: {self.wall.words()}>"
+        return f"<WallPlan {self.start.name}: {self.wall.words()}>"
 
 
 def wall_of(  # noqa: PLR0913 - what may be asked of a wall
@@ -360,6 +403,8 @@ def wall_of(  # noqa: PLR0913 - what may be asked of a wall
     found by search at doubling counts; else that of `start` grows by data parallelism. Without
     `searching`, no other layout is looked for, which takes a fraction of the time.
     """
+    if start.prediction.is_recorded:
+        return _recorded(start, most, least or 1, progress)
     run, case = start.run, start.case
     batch = int(run.layout.global_batch or 1)
     each = replica_batch or start.replica_batch
@@ -426,105 +471,16 @@ def _most(cluster: Cluster, most: int) -> int:
     return int(min(most, nodes * cluster.gpus_per_node))
 
 
-@published()
-@dataclass(frozen=True, slots=True)
-class ProgramPoint:
-    """A recorded program on so many GPUs."""
-
-    gpus: int
-    """Ranks."""
-    step_s: float
-    """Seconds of a step."""
-    efficiency: float
-    """Speed of a GPU over that on the fewest GPUs."""
-    memory_bytes: float
-    """On the fullest GPU."""
-    ledger_s: dict[Cause, float]
-    """Seconds by cause."""
-
-
-@published(
-    "command=recorded.program.command cluster=recorded.cluster.name",
-    "recorded_gpus=recorded.program.world_size recorded_step_s=recorded.step_s",
-    "base_gpus=base.gpus walls losses causes_at_gpus=causes_at curve=points",
-)
-@dataclass(frozen=True)
-class ProgramWall(Answer):
-    """How far a recorded program scales; each rank keeps its batch."""
-
-    verb = "plan wall work"
-    recorded: ProgramPrediction
-    """On as many ranks as it was recorded with."""
-    curve: SpeedCurve
-    base: Base
-    """The fewest GPUs on which it fits."""
-    walls: list[Wall]
-    """Where efficiency falls under a level for good."""
-    losses: list[LostShare]
-    """What the GPU time of a sample is lost to at `causes_at` GPUs."""
-    causes_at: int
-    """Where efficiency falls under 80%; else the most GPUs."""
-
-    @property
-    def points(self) -> list[ProgramPoint]:
-        """Counts on which it fits."""
-        curve, efficiency = self.curve, self.curve.efficiency(self.base)
-        return [
-            ProgramPoint(
-                gpus,
-                curve.step_s[i],
-                efficiency[i],
-                curve.memory_bytes[i],
-                {cause: float(seconds[i]) for cause, seconds in curve.ledger.items() if seconds[i]},
-            )
-            for i, gpus in enumerate(curve.gpus)
-        ]
-
-    def __repr__(self) -> str:
-        holds = next(wall.holds_to_gpus for wall in self.walls if wall.level == EXPLAINED)
-        return f"<ProgramWall {self.recorded.program.command}: 80% up to {holds or 0:,} GPUs>"
-
-
-def program_wall(
-    case: ProgramCase,
-    most: int,
-    *,
-    least: int = 1,
-    progress: Callable[[float], None] = lambda share: None,
-) -> ProgramWall:
-    """The wall of a program on `least` to `most` GPUs on which it fits."""
-    counts = [count for count in case.counts_up_to(most) if count >= least]
-    found: list[ProgramPrediction] = []
-    for done, count in enumerate(counts):
-        progress(done / len(counts))
-        one = case.predicted(count)
-        if one.fits:
-            found.append(one)
-    if not found:
+def _recorded(start: Reference, most: int, least: int, progress: Callable[[float], None]) -> SyncWall:
+    """The wall of a recorded program on `least` to `most` GPUs on which it fits."""
+    case, program = start.case, start.prediction.program
+    layouts = recorded_rungs(program, case.cluster, least, most)
+    recorded = Layout(dp=program.world_size)
+    setup = Setup(case, recorded, 1, 1, most, chosen={Scaling.WEAK: layouts})
+    side = side_of(setup, Scaling.WEAK, least, progress)
+    if side is None:
         raise InputError.of(f"the program fits on no number of GPUs up to {most:,}")
-    curve = _curve(found)
-    all_walls = walls(curve, curve.base)
-    falls = next(wall.falls_at_gpus for wall in all_walls if wall.level == EXPLAINED)
-    index = int(np.searchsorted(curve.gpus, falls)) if falls else len(found) - 1
-    at = int(curve.gpus[index])
-    recorded = case.predicted(case.program.world_size)
-    return ProgramWall(recorded, curve, curve.base, all_walls, losses(curve, index), at)
-
-
-def _curve(found: list[ProgramPrediction]) -> SpeedCurve:
-    """Tokens, samples if there are none, else what all ranks do."""
-    amounts = [one.program.tokens or one.program.samples or float(one.program.world_size) for one in found]
-    causes = {cause for one in found for cause in one.ledger}
-    ledger: dict[Cause, np.ndarray] = {
-        cause: np.array([float(one.ledger.get(cause, 0.0)) for one in found]) for cause in causes
-    }
-    return SpeedCurve(
-        np.array([one.program.world_size for one in found]),
-        np.array([one.step_s for one in found]),
-        np.array(amounts),
-        np.array([one.memory_bytes for one in found]),
-        ledger,
-    )
+    return SyncWall(setup, {Scaling.WEAK: side})
 
 
 @dataclass(frozen=True, slots=True)

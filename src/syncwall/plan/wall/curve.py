@@ -3,7 +3,7 @@
 A count is part of a node or whole nodes; all counts of a curve are one layout with arrays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from syncwall.cause import Cause
 from syncwall.describe import Cluster, Layout
 from syncwall.plan.answer import grown, is_whole, single
 from syncwall.plan.network_scaling import AS_IT_IS, PricedCase, Wires
+from syncwall.work.program import Program
+from syncwall.work.program_variants import shard_ranks
 
 PER_OCTAVE: Final = 16
 """Counts between one and its double, where the batch does not forbid them."""
@@ -36,6 +38,18 @@ def weak_rungs(layout: Layout, cluster: Cluster, each: int, most: int) -> Layout
     counts = [*inside, *beyond]
     taken = np.array([dp for dp in counts if dp <= largest and is_whole(layout, cluster, dp)])
     return grown(layout, taken, taken * each) if len(taken) else None
+
+
+def recorded_rungs(program: Program, cluster: Cluster, least: int, most: int) -> tuple[Layout, ...]:
+    """The recorded ranks, and doublings of the fewest that fill whole nodes; ranks are `dp`."""
+    node, built = cluster.gpus_per_node, cluster.built_nodes or float("inf")
+    largest = min(most, node * min(built, cluster.fabric.reach()))
+    counts, ranks = {program.world_size}, max(shard_ranks(program), 2)
+    while ranks <= largest:
+        if ranks <= node or ranks % node == 0:
+            counts.add(ranks)
+        ranks *= 2
+    return tuple(Layout(dp=count) for count in sorted(counts) if count >= least)
 
 
 def stacked_layouts(layouts: Sequence[Layout]) -> Layout:
@@ -81,17 +95,19 @@ class Base:
 
 
 @dataclass(frozen=True)
-class SpeedCurve:
-    """One run on growing numbers of GPUs; arrays over the counts, fewest first."""
+class ScalingCurve:
+    """A run or program on growing numbers of GPUs; arrays over the counts, fewest first."""
 
     gpus: Any
     step_s: Any
     tokens: Any
-    """Of one step."""
+    """Of one step; of a program without any samples, else its ranks."""
     memory_bytes: Any
     """On the fullest GPU."""
     ledger: dict[Cause, Any]
     """Seconds by cause."""
+    layout: Layout
+    """With arrays; of a program `dp`, its ranks."""
 
     @property
     def tokens_per_s(self) -> Any:
@@ -116,14 +132,6 @@ class SpeedCurve:
         each = float(self.gpus[index] / self.tokens[index])
         return {cause: float(seconds[index]) * each for cause, seconds in self.ledger.items()}
 
-
-@dataclass(frozen=True)
-class ScalingCurve(SpeedCurve):
-    """The curve of a layout."""
-
-    layout: Layout
-    """With arrays."""
-
     def only(self, keep: Any) -> "ScalingCurve":
         """The counts at which `keep` is true."""
         ledger = {cause: seconds[keep] for cause, seconds in self.ledger.items()}
@@ -137,16 +145,22 @@ class ScalingCurve(SpeedCurve):
         )
 
 
-def curve(case: PricedCase, layout: Layout, wires: Wires = AS_IT_IS) -> ScalingCurve:
+def curve(
+    case: PricedCase,
+    layout: Layout,
+    wires: Wires = AS_IT_IS,
+    progress: Callable[[float], None] = lambda share: None,
+) -> ScalingCurve:
     """The curve of a `layout` with arrays; counts on which the machine looks alike are one call."""
     gpus = np.asarray(layout.gpus)
     count = len(gpus)
     step_s, tokens, memory = np.empty(count), np.empty(count), np.empty(count)
     ledger: dict[Cause, Any] = {}
-    for machine, where in _alike(case, gpus):
+    for done, (machine, where) in enumerate(_alike(case, gpus)):
+        progress(done / count)
         part = picked(layout, where)
         timed = machine.timed(part, wires)
-        step_s[where], tokens[where] = timed.step_s, timed.work.tokens
+        step_s[where], tokens[where] = timed.step_s, machine.amount(timed)
         memory[where] = case.memory(part)
         for cause, seconds in timed.ledger.items():
             ledger.setdefault(cause, np.zeros(count))[where] = seconds
@@ -157,14 +171,16 @@ def curve(case: PricedCase, layout: Layout, wires: Wires = AS_IT_IS) -> ScalingC
 def _alike(case: PricedCase, gpus: Any) -> Iterator[tuple[PricedCase, Any]]:
     """Cases with the indices of the counts that they stand for.
 
-    Prices depend on the machine's use only through what is used of a node and of a domain.
+    Prices depend on the machine's use only through what is used of a node and of a domain. A
+    program has every count alone, as it is played.
     """
-    groups: dict[tuple[int, int], tuple[PricedCase, list[int]]] = {}
+    groups: dict[tuple[int, ...], tuple[PricedCase, list[int]]] = {}
     built, node = case.cluster.scale_up, case.cluster.node.gpus
     whole = max(built.gpus // node, 1) if built else 1  # nodes of a domain
     for index, count in enumerate(gpus):
         each = min(int(count), case.cluster.gpus_per_node)
-        key = (each, min(-(-int(count) // each), whole))
+        nodes = -(-int(count) // each)
+        key = (each, nodes if isinstance(case.trained, Program) else min(nodes, whole))
         if key not in groups:
             groups[key] = (case.using(int(count)), [])
         groups[key][1].append(index)

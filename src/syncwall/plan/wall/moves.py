@@ -70,14 +70,18 @@ class Setup:
             return strong_rungs(self.layout, cluster, self.batch, self.most)
         return weak_rungs(self.layout, cluster, self.replica_batch, self.most)
 
-    def curve(self, scaling: Scaling) -> ScalingCurve | None:
+    def curve(
+        self, scaling: Scaling, progress: Callable[[float], None] = lambda share: None
+    ) -> ScalingCurve | None:
         """Speed over all counts on which the run fits; None if there is none."""
         layouts = self.rungs(scaling)
         if layouts is None:
             return None
         used = np.broadcast_to(self.case.memory(layouts), np.shape(layouts.gpus))
         enough = np.asarray(fits(used, self.case.cluster.device))
-        return curve(self.case, picked(layouts, enough), self.wires) if enough.any() else None
+        if not enough.any():
+            return None
+        return curve(self.case, picked(layouts, enough), self.wires, progress)
 
 
 Setups = dict[Scaling, Setup]

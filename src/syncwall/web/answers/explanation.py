@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.answer.program import predict_program
+from syncwall.answer.prediction import predict
 from syncwall.describe import Run, lookup
 from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
@@ -106,7 +106,7 @@ def predicted(asked: AskedProgram) -> dict[str, Any]:
     except (binascii.Error, ValueError):
         raise InputError.of("file: is not base64") from None
     program = program_in(data, asked.name)
-    found = predict_program(program, lookup.cluster(asked.cluster), compiled=asked.compiled)
+    found = predict(program, cluster=lookup.cluster(asked.cluster), compiled=asked.compiled)
     return {**found.to_dict(), "html": body(found.view())}
 
 
