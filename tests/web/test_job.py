@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncwall.describe import Job, Run
-from syncwall.job.completion import job_changes, finish
+from syncwall.job.completion import finish, job_changes
 from syncwall.job.simulation import MOST_STOPS
 from syncwall.problems import InputError
 from syncwall.web.answers.job import next_changes, played

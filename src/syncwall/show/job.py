@@ -9,9 +9,9 @@ from syncwall.job.completion import Completion, JobChange
 from syncwall.job.settled import Input, PredictedPhase
 from syncwall.show.blocks import (
     Block,
+    Breakdown,
     Cell,
     Figure,
-    Breakdown,
     Lines,
     Share,
     Table,

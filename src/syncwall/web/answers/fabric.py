@@ -25,7 +25,7 @@ from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import kept, options, proposed, ratios_of, refusal
 from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
-from syncwall.plan.fabric.traffic import LinkLoad, AxisTraffic, link_loads, axis_traffic
+from syncwall.plan.fabric.traffic import AxisTraffic, LinkLoad, axis_traffic, link_loads
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.blocks import Cell, Table, ledger, sentence
