@@ -1,6 +1,7 @@
 """The Accuracy page: its points and errors are those of `syncwall validate`."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +161,23 @@ def test_runs_like_one_come_nearest_first(client, run):
 def test_a_run_that_is_not_published_is_refused(client):
     said = client.get("/api/accuracy/run", params={"name": "none"})
     assert said.status_code == 422
+
+
+def test_errors_of_some_runs_are_counted_as_the_report_counts_them(client):
+    """Their places by measured time, and the mean over held-out sources of all of them."""
+    whole = json.loads(shipped_accuracy().body)
+    found = client.post("/api/accuracy/shown", json={}).json()
+    times = [line[1] for line in whole["runs"]]
+    sure = {place for place, line in enumerate(whole["runs"]) if line[-1] < 0}
+    assert set(found["places"]) == sure
+    assert [times[n] for n in found["places"]] == sorted(times[n] for n in sure)
+    held = re.search(r'data-tile="held-out" data-value="([\d.]+)"', found["html"]["tiles"])
+    assert held is not None
+    assert float(held[1]) == pytest.approx(whole["held_out"]["mape"], abs=1e-4)
+
+
+def test_a_wish_that_nothing_meets_is_answered(client):
+    found = client.post("/api/accuracy/shown", json={"words": "no such model"}).json()
+    assert found["places"] == []
+    assert 'data-tile="mean"' in found["html"]["tiles"]
+    assert client.post("/api/accuracy/shown", json={"chosen": ["x"]}).status_code == 422

@@ -2,7 +2,6 @@
 
 import json
 import re
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from syncwall.plan.choices import SEARCHED
 from syncwall.plan.search import differences, search
 from syncwall.problems import InputError
 from syncwall.web.answers.plan import compared, searched
+from syncwall.web.assets import assets
 from syncwall.web.questions import AskedComparison, AskedRun, Search
 
 RUN: dict[str, Any] = {
@@ -221,7 +221,7 @@ def test_what_cannot_be_searched_is_said(client, run, where):
 
 
 def test_the_page_knows_what_is_searched():
-    script = files("syncwall.web").joinpath("static/plan/question.js").read_text()
+    script = assets()["word_list.js"].body.decode()
     listed = re.search(r"SEARCHED = \[(.*?)\]", script, re.DOTALL)
     assert listed is not None
     assert re.findall(r'"(\w+)"', listed[1]) == list(SEARCHED)

@@ -1,9 +1,9 @@
 """What a view is made of, before anybody decides how it is written.
 
 Holds `View` and its blocks: `Verdict`, `Lines`, `Heading`, `Contents`, `Paragraph`, `Bullets`,
-`Table`, `Ledger` with its `Share`s, `Figure`, `Code` and `Notes`; `table`, `ledger`, `contents`,
-`sentence` and `wrapped` make parts of them, `anchor` names a heading. All text is plain text;
-whoever writes it out escapes it.
+`Table` of texts or `Cell`s, `Ledger` with its `Share`s, `Figure`, `Code` and `Notes`; `table`,
+`ledger`, `contents`, `sentence` and `wrapped` make parts of them, `anchor` names a heading. All
+text is plain text; whoever writes it out escapes it.
 """
 
 import re
@@ -64,6 +64,38 @@ class Bullets:
     """A list of sentences."""
 
     items: tuple[str, ...]
+
+
+class Cell(str):
+    """A cell with what only pages show of it; everywhere else it is its text."""
+
+    __slots__ = ("below", "data", "keys", "kind", "row", "text")
+
+    def __new__(
+        cls,
+        text: str,
+        kind: str = "",
+        *,
+        below: str = "",
+        data: Mapping[str, Any] | None = None,
+        row: Mapping[str, Any] | None = None,
+        keys: Mapping[str, Any] | None = None,
+    ) -> "Cell":
+        """`kind` is a class and `data` are attributes of the cell, `row` those of its row."""
+        cell = str.__new__(cls, text)
+        cell.kind, cell.below, cell.data, cell.row = kind, below, data or {}, row or {}
+        cell.keys, cell.text = keys, text
+        return cell
+
+    text: str
+    """What was given, which may be markup already."""
+    kind: str
+    below: str
+    """Stands under it, quietly."""
+    data: Mapping[str, Any]
+    row: Mapping[str, Any]
+    keys: Mapping[str, Any] | None
+    """What a click on it sets in the address of the page; None: it is no button."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,18 @@ from syncwall import units
 from syncwall.cause import CauseKind
 from syncwall.job.completion import Completion, JobChange
 from syncwall.job.settled import Input, PredictedPhase
-from syncwall.show.blocks import Block, Breakdown, Figure, Lines, Share, Verdict, View, table
+from syncwall.show.blocks import (
+    Block,
+    Breakdown,
+    Cell,
+    Figure,
+    Lines,
+    Share,
+    Table,
+    Verdict,
+    View,
+    table,
+)
 from syncwall.show.layout import run_title, run_words
 from syncwall.show.numbers import energy, mass, money, percent, plural, span
 from syncwall.show.prediction import assumed, chosen, numbers
@@ -47,8 +58,9 @@ def phase_cells(one: PredictedPhase) -> tuple[str, ...]:
     run, found = one.stretch.run, one.prediction
     tokens = units.format(one.stretch.tokens, Dimension.TOKENS, digits=3)
     reached = percent(found.mfu, 1) if found.fits else "does not fit"
+    name = Cell(one.stretch.phase, row={"phase": one.stretch.phase, "value": found.step_s})
     return (
-        one.stretch.phase,
+        name,
         f"{run.layout.global_batch:,}",
         f"{run.seq:,}",
         f"{one.stretch.steps:,}",
@@ -166,8 +178,8 @@ def job_blocks(completion: Completion, changes: list[JobChange], *, assumptions:
     """What there is to say of the job, without its step."""
     return [
         Verdict((verdict(completion),), run_words(completion.prediction.run)),
-        *_bounds(completion),
-        *_phases(completion),
+        *bounds(completion),
+        *phases(completion),
         *_pictures(completion),
         Lines("Stops", (stops(completion),)),
         Lines("Saves", (saves(completion),)),
@@ -178,7 +190,7 @@ def job_blocks(completion: Completion, changes: list[JobChange], *, assumptions:
     ]
 
 
-def _bounds(completion: Completion) -> list[Block]:
+def bounds(completion: Completion) -> list[Block]:
     """P10, P50 and P90 of date, length, bill and energy."""
     bill, cost, power = completion.bill, completion.cost_usd, completion.energy_j
     steps, plan = completion.phases.steps, completion.settled.plan
@@ -208,7 +220,7 @@ def _bounds(completion: Completion) -> list[Block]:
     return table(("", "P10", "P50", "P90", ""), rows, ends_in_words=True)
 
 
-def _phases(completion: Completion) -> list[Block]:
+def phases(completion: Completion) -> list[Block]:
     """What the job consists of, if it has phases."""
     if not completion.job.phases:
         return []
@@ -238,19 +250,24 @@ def _pictures(completion: Completion) -> list[Block]:
     share = percent(completion.finished_share)
     caption = f"{completion.job.simulations:,} simulated jobs, {share} of which come to their end"
     drawn = partial(span_histogram, lengths_s, marks, "from start to end")
-    return [*([Figure(drawn, caption)] if has_spread(lengths_s) else []), _ledger(completion)]
+    return [
+        *([Figure(drawn, caption)] if has_spread(lengths_s) else []),
+        time_ledger(completion),
+    ]
 
 
-def _ledger(completion: Completion) -> Breakdown:
+def time_ledger(completion: Completion, *, is_lost_only: bool = False) -> Breakdown:
+    """Where the time of a job goes; or, of what is lost, by what."""
     ordered = sorted(completion.ledger.items(), key=lambda pair: -float(pair[1]))
-    parts = (
+    parts = tuple(
         Share(str(cause), float(s), cause.kind is CauseKind.LOST)
         for cause, s in ordered
-        if float(s) >= _LEAST_S
+        if float(s) >= _LEAST_S and (cause.kind is CauseKind.LOST or not is_lost_only)
     )
-    title = "where the time goes (mean)"
-    kinds = ("useful", "lost")
-    return Breakdown(title, tuple(parts), completion.mean_s, "job", span, kinds)
+    if is_lost_only:
+        return Breakdown("not training", parts, sum(one.value for one in parts), "not training", span)
+    title, kinds = "where the time goes (mean)", ("useful", "lost")
+    return Breakdown(title, parts, completion.mean_s, "job", span, kinds)
 
 
 def _next(changes: list[JobChange]) -> list[Block]:
@@ -269,9 +286,20 @@ def _next(changes: list[JobChange]) -> list[Block]:
 def _assumed(completion: Completion, *, everything: bool) -> list[Block]:
     """What the job rests on."""
     if not everything:
-        inputs = f"{assumed_inputs(completion)} (all: --explain-assumptions)"
-        return [Lines("Assumed", (inputs,), is_quiet=True)]
-    rows = [(i.name, value_text(i), i.trust, i.source or "") for i in completion.inputs]
-    head = ("input", "value", "trust", "source")
-    step = tuple(assumed(completion.prediction))
-    return [*table(head, rows, words=4), Lines("Assumed", step)]
+        some = f"{assumed_inputs(completion)} (all: --explain-assumptions)"
+        return [Lines("Assumed", (some,), is_quiet=True)]
+    return [inputs(completion), Lines("Assumed", tuple(assumed(completion.prediction)))]
+
+
+def inputs(completion: Completion) -> Table:
+    """Every number that the job rests on, with its trust and source."""
+    rows = (
+        (
+            Cell(i.name, row={"input": i.name, "value": i.value}),
+            value_text(i),
+            i.trust,
+            i.source or "",
+        )
+        for i in completion.inputs
+    )
+    return Table(("input", "value", "trust", "source"), tuple(rows), words=4)

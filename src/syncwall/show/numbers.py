@@ -1,8 +1,8 @@
 """Numbers as people say them: three figures, one minus sign, "13%", "µs", "1 step" and "2 steps".
 
 Holds `duration`, `rate`, `byte_size` and `gigabytes`; `percent`, `signed`, `signed_percent` and
-`minus`; for what is long or large `span` (a time), `money`, `energy` and `mass`; and
-`plural`.
+`minus`; for what is long or large `span` (a time), `many`, `money`, `energy` and
+`mass`; and `plural`.
 """
 
 from math import copysign, isfinite
@@ -76,6 +76,14 @@ def money(usd: float) -> str:
         if abs(usd) >= size:
             return f"${_short(usd / size)}{letter}"
     return f"${usd:.2f}"
+
+
+def many(count: float) -> str:
+    """A large number to three figures: "319,000", "1.98M"."""
+    for size, letter in ((1e9, "B"), (1e6, "M")):
+        if abs(count) >= size:
+            return f"{count / size:.3g}{letter}"
+    return f"{float(f'{count:.3g}'):,.10g}"
 
 
 def energy(joules: float) -> str:

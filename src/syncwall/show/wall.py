@@ -269,9 +269,9 @@ def _moves(answer: SyncWall) -> list[Block]:
 def _cells(answer: SyncWall, walls: dict[Scaling, list[Wall]], peaks: dict[Scaling, Peak]) -> Iterator[str]:
     for way in answer.sides:
         found = walls.get(way)
-        yield from map(_count, found) if found else [""] * len(LEVELS)
+        yield from map(wall_count, found) if found else [""] * len(LEVELS)
         if way is Scaling.STRONG:
-            yield _top(peaks[way]) if found else ""
+            yield top_count(peaks[way]) if found else ""
 
 
 def _change(moved: Moved) -> str:
@@ -279,13 +279,15 @@ def _change(moved: Moved) -> str:
     return str(moved.change) if moved.change is WallChange.LAYOUT else move_words(moved)
 
 
-def _count(wall: Wall) -> str:
+def wall_count(wall: Wall) -> str:
+    """Most GPUs at a level; + if the curve ends there."""
     if wall.holds_to_gpus is None:
         return "none"
     return f"{wall.holds_to_gpus:,}{'+' if wall.falls_at_gpus is None else ''}"
 
 
-def _top(top: Peak) -> str:
+def top_count(top: Peak) -> str:
+    """GPUs where all together are fastest; + if the curve ends there."""
     return f"{top.gpus:,}{'+' if top.ended_by == 'range' else ''}"
 
 

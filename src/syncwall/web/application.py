@@ -116,7 +116,7 @@ def _parts(name: str) -> dict[str, str]:
     """What is filled into the body of a page."""
     if name == _HELP:
         return {"terms": glossary(), "pages": page_list(PAGES)}
-    shared = {part: _text(part) for part in ("verdict", "taken")}
+    shared = {part: _text(part) for part in ("verdict", "taken", "run")}
     return shared | {"assets": f"./static/{digest()}"}
 
 

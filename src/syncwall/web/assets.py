@@ -23,7 +23,9 @@ import brotli
 from fastapi import Request
 from fastapi.responses import Response
 
-from syncwall.cause import LEAST_SHARE, Cause
+from syncwall.cause import Cause
+from syncwall.plan.choices import SEARCHED
+from syncwall.show.field_words import KEYS, VALUES
 from syncwall.show.terms import named
 
 _FOLDER: Final = Path(str(files("syncwall.web")))
@@ -110,9 +112,10 @@ def _made() -> Iterator[tuple[str, Asset]]:
     rules = files("syncwall.show.draw").joinpath("chart.css").read_text(encoding="utf-8")
     inside = rules[rules.index("svg text") :]  # without the colours, which pages have themselves
     yield "chart.css", Asset(f".finding {{\n{inside}}}\n".encode(), "text/css")
-    names = ("kind", "title", "colour", "moved")
+    names = ("colour", "moved")
     causes = [{"key": one} | {name: getattr(one, name) for name in names} for one in Cause]
-    yield "cause_list.js", _script(CAUSES=causes, LEAST_SHARE=LEAST_SHARE)
+    yield "cause_list.js", _script(CAUSES=causes)
+    yield "word_list.js", _script(KEYS=KEYS, VALUES=VALUES, SEARCHED=SEARCHED)
     yield "term_list.js", _script(TERMS={name: one.meaning for name, one in named().items()})
 
 

@@ -221,6 +221,15 @@ class AskedWall(AskedMoves):
         description="The same on another cluster or in another layout; what is wrong with one of "
         "them stands in its place in the answer.",
     )
+    names: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=5)] = Field(
+        default_factory=list, description="What these are called in the answer."
+    )
+    measure: Literal["efficiency", "tokens_per_s", "tokens_per_s_per_gpu", "step_s"] = Field(
+        "efficiency", description="What the chart shows."
+    )
+    of: Annotated[int, Field(ge=0, le=5)] = Field(
+        0, description="Of which run to show the ledger and every count; 0 is the run itself."
+    )
 
 
 class AskedProgram(Asked):
@@ -285,6 +294,9 @@ class AskedComparison(Asked):
     runs: Annotated[list[AskedRun], Field(min_length=2, max_length=5)] = Field(
         description="The others are compared with the first."
     )
+    names: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=5)] = Field(
+        default_factory=list, description="What they are called in `html`."
+    )
 
 
 class AskedSettings(Asked):
@@ -340,6 +352,22 @@ class AskedFlows(AskedWiring):
     flows: Annotated[str, Field(max_length=40)] | None = Field(
         None, description="Which flows to draw, an id of the answer; open: the slowest."
     )
+
+
+class AskedPublished(Asked):
+    """Which published runs to look at; without any wish all those that are not in doubt."""
+
+    source: Annotated[str, Field(max_length=200)] = ""
+    part: Annotated[str, Field(max_length=40)] = Field("", description="What they are used for.")
+    device: Annotated[str, Field(max_length=200)] = ""
+    words: Annotated[str, Field(max_length=200)] = Field(
+        "", description="Each is in the name of the model, of the framework, or in the id."
+    )
+    doubtful: bool = Field(False, description="Those in doubt, too.")
+    only: Annotated[list[str], Field(max_length=400)] | None = Field(
+        None, description="None but those with these ids."
+    )
+    chosen: Annotated[str, Field(max_length=300)] = Field("", description="The run to describe.")
 
 
 class AskedStep(Asked):

@@ -42,6 +42,7 @@ from syncwall.web.questions import (
     AskedOutcome,
     AskedPipeline,
     AskedProgram,
+    AskedPublished,
     AskedQuestion,
     AskedRun,
     AskedSettings,
@@ -399,6 +400,7 @@ async def published_run(name: _Published, desk: AtDesk) -> Response:
     return await desk.answer("accuracy.as_run", name)
 
 
+_post(_accuracy, "/accuracy/shown", "Errors of some published runs", AskedPublished, "accuracy.shown")
 _post(_accuracy, "/accuracy/alike", "Published runs like one", AskedRun, "accuracy.alike")
 
 

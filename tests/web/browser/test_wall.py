@@ -51,7 +51,7 @@ def test_its_numbers_are_those_of_python(opened):
         "#table tr[data-gpus] td:nth-child(2)", "cells => cells.map(c => Number(c.dataset.value))"
     )
     assert shown == found["efficiency"]
-    page.wait_for_selector("#moves tr.now")
+    page.wait_for_selector("#moves tr.sum")
     assert page.locator("#moves tbody tr").count() > 4
 
 

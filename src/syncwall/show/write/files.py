@@ -58,11 +58,12 @@ def _body(these: Sequence[blocks.Block]) -> Iterator[str]:
     for is_figure, alike in groupby(
         these, key=lambda block: isinstance(block, blocks.Figure | blocks.Breakdown)
     ):
-        written = map(_written, alike)
-        yield f'<div class="figures">{"".join(written)}</div>' if is_figure else "\n".join(written)
+        each = map(written, alike)
+        yield f'<div class="figures">{"".join(each)}</div>' if is_figure else "\n".join(each)
 
 
-def _written(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each kind
+def written(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each kind
+    """One block as HTML."""
     match block:
         case blocks.Verdict(lines, about):
             more = f'<p class="quiet">{escape(about)}</p>' if about else ""

@@ -2,6 +2,7 @@
 experiments.
 """
 
+from collections import Counter
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -10,19 +11,26 @@ import syncwall
 from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Cluster, Device, Link, Model, lookup
-from syncwall.describe.base import CatalogueEntry
+from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.device import Switch
 from syncwall.describe.software import Framework
 from syncwall.problems import InputError, did_you_mean
 from syncwall.records import described
 from syncwall.report import LabResult, Source, loads_of, read_source
 from syncwall.show.article import article
-from syncwall.show.blocks import Verdict, View
+from syncwall.show.blocks import Cell, Table, Verdict, View
 from syncwall.show.entries import CONVENTIONS, Row, cell, headings, is_number, rows_of, sources_used
 from syncwall.show.measurement import busy_words, load_words
 from syncwall.show.records.listing import listing
 from syncwall.show.write.files import body
+from syncwall.show.write.parts import Markup, linked, markup, panel, scrolled, table, tag
 
+_MEANS: Final = {
+    "measured": "somebody ran it and timed it",
+    "fitted": "chosen so that predictions meet measurements",
+    "datasheet": "what the maker says",
+    "assumed": "a guess that nobody has checked",
+}
 KINDS: Final = tuple(str(kind) for kind in lookup.READERS)
 """Kinds of entries that are shown."""
 _KIND_OF: Final[dict[type[CatalogueEntry], CatalogueKind]] = {
@@ -91,9 +99,79 @@ def shown(kind: str, name: str) -> dict[str, Any]:
         "follows": [_line(row) for row in follows],
         "rows": [_line(row) for row in rows],
         "sources": [{"key": key, **source_text(key)} for key in used],
+        "html": _html(kind, entry, follows, rows, used),
         "record": described(entry),
         "command": f"syncwall show {kind} {name}",
     }
+
+
+def _html(kind: str, entry: Description, follows: list[Row], rows: list[Row], used: list[str]) -> Markup:
+    """The numbers with their trust and source, what follows from them, and the sources."""
+    counts = Counter(str(row.provenance.trust) for row in rows if row.provenance)
+    trusts = [tag("span", _badge(trust), f" {counts[trust]}") for trust in _MEANS if counts[trust]]
+    note = getattr(entry, "note", None)
+    use = {kind: getattr(entry, "name", "")}
+    link = tag("p", tag("a", "Predict a step with it", data={"page": "predict", "run": use}))
+    columns = ("what", "value", "trust", "source", "remark") if counts else ("what", "value")
+    stated = table(
+        Table(columns, tuple(_cells(row, len(columns)) for row in rows), words=5),
+        class_="numbers stacked" if counts else "numbers follows",
+        is_head_hidden=not counts,
+    )
+    derived = Table(("what", "value"), tuple(_cells(row, 2) for row in follows), words=2)
+    sources = [
+        (
+            tag("dt", tag("code", key), id=f"source-{key}"),
+            tag("dd", "{title}. {author}, {date}. ".format(**found), _where(found)),
+        )
+        for key, found in ((key, source_text(key)) for key in used)
+    ]
+    return markup(
+        panel(
+            "Numbers",
+            tag("p", note) if note else None,
+            scrolled("Numbers", stated),
+            link if kind in ("model", "cluster") else None,
+            beside=trusts,
+        ),
+        panel(
+            "What follows from them",
+            scrolled("What follows", table(derived, class_="numbers follows", is_head_hidden=True)),
+        )
+        if follows
+        else None,
+        panel("Sources", tag("dl", sources, class_="sources")) if sources else None,
+    )
+
+
+def _where(source: dict[str, str]) -> Markup:
+    return tag("span", linked(source["where"]), class_="quiet")
+
+
+def _badge(trust: str) -> Markup:
+    return tag("span", trust, class_=f"badge {trust}", title=_MEANS[trust])
+
+
+def _cells(row: Row, count: int) -> tuple[str, ...]:
+    """A line with as many columns; the value leads to the entry that it names."""
+    name = Cell(row.label, "part" if row.is_part else "", row={"label": row.label})
+    text, entry, origin = row.text, _reference(row), row.provenance
+    if entry is not None:
+        keys = {f"catalogue.{key}": value for key, value in entry.items()}
+        text = tag("a", text, data={"set": keys})
+    if origin is None:
+        return (name, text, "", "", row.about)[:count]
+    remarks = [
+        row.about,
+        f"stated {origin.stated}" if origin.stated else "",
+        origin.note or "",
+        *(f"but: {other}" for other in origin.others),
+    ]
+    dated = tag("span", f" {origin.dated}", class_="quiet") if origin.dated else None
+    title = (origin.known_source or {}).get("title")
+    source = markup(tag("span", origin.source, title=title) if origin.source else None, dated)
+    remark = "; ".join(filter(None, remarks))
+    return name, text, _badge(str(origin.trust)), source, remark
 
 
 def _line(row: Row) -> dict[str, Any]:

@@ -5,13 +5,14 @@ Holds `fabric` (the sized fabric, its traffic, and the step in order and with de
 that is asked for, and `draws_of`, how often a page draws the hashes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from syncwall import catalogue
+from syncwall import catalogue, units
 from syncwall.answer.contention import Contention
 from syncwall.answer.pricing import Timed
+from syncwall.cause import LEAST_SHARE
 from syncwall.cost.contended_network import DRAWS, MOST_PAIRS
 from syncwall.describe import Run, lookup
 from syncwall.describe.device import Switch
@@ -27,10 +28,12 @@ from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.traffic import AxisTraffic, LinkLoad, axis_traffic, link_loads
 from syncwall.problems import InputError
 from syncwall.records import plain
-from syncwall.show.blocks import sentence
+from syncwall.show.blocks import Cell, Table, ledger, sentence
 from syncwall.show.contention import contention_words
-from syncwall.show.fabric import LEAST, NOT_MODELLED, failure_words, longer
-from syncwall.show.numbers import duration, percent, signed_percent
+from syncwall.show.fabric import LEAST, NOT_MODELLED, PLURALS, failure_words, longer
+from syncwall.show.numbers import duration, percent, rate, signed_percent
+from syncwall.show.write.parts import Markup, items, markup, quiet, swatch, table, tag, tile
+from syncwall.units import Dimension
 from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFabric, AskedWiring
@@ -49,6 +52,14 @@ LINKS: Final = {
     "spine-core": "spine–core links",
     "local": "links inside a group",
     "global": "global links",
+}
+_HEADS: Final = {
+    "scale-up": "scale-up busy",
+    "nic": "NICs busy",
+    "leaf-spine": "leaf–spine busy",
+    "spine-core": "spine–core busy",
+    "local": "group links busy",
+    "global": "global links busy",
 }
 AXES: Final = {
     "tp": "tensor",
@@ -80,6 +91,9 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     axes = axis_traffic(run, one, shown)
     used = link_loads(run, one, axes, float(shown.step_s))
     down, up = int(one.shape["down"]), 0 if kind == "dragonfly" else int(one.shape["up"])
+    lines = [_axis(each, used, float(shown.step_s), one) for each in axes]
+    least_s = LEAST_SHARE * float(shown.step_s)
+    rests_on = _assumed(run, one, healthy[1])
     return {
         "verdict": _verdict(asked.failed, healthy[1], now[1] if now else None, why, used),
         "gpus": run.gpus,
@@ -101,15 +115,23 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
             "axes": [each.axis for each in axes],
             "most_bytes": one.wiring.nic_bytes_per_s * float(shown.step_s),
         },
-        "axes": [_axis(each, used, float(shown.step_s), one) for each in axes],
+        "axes": lines,
         "links": [_link(load, run) for load in used],
         "predicted_s": prediction.step_s,
         "healthy": _step(healthy[0]),
         "now": _step(now[0]) if now else None,
         "goes_on": now is not None,
         "failed": [{"part": name, "name": _called(name)} for name in asked.failed],
-        "assumed": _assumed(run, one, healthy[1]),
+        "assumed": rests_on,
         "command": _command(asked, one),
+        "html": {
+            "tiles": _tiles(asked.failed, one, healthy[0], now[0] if now else None, used)
+            if asked.failed
+            else _tiles([], one, healthy[0], shown, used, f"Predict says {duration(prediction.step_s)}"),
+            "axes": _axes_table(lines, used),
+            "change": markup(ledger("where the time goes", shown.ledger, least=least_s)),
+            "assumed": items(rests_on),
+        },
     }
 
 
@@ -143,7 +165,96 @@ def variants(asked: AskedWiring) -> dict[str, Any]:
         "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
         "narrower": "" if flat else _narrower(ratio, healthy[1].p50_s, sweep),
         "if_one_fails": alone,
+        "html": _each(alone),
     }
+
+
+def _tiles(
+    failed: list[str],
+    one: Sized,
+    healthy: Timed,
+    now: Timed | None,
+    used: list[LinkLoad],
+    beside: str = "",
+) -> Markup:
+    """The step, and what the fabric is built of."""
+    before_s = float(healthy.step_s)
+    if failed and now is None:
+        beside = f"was {duration(before_s)}"
+    elif failed and now is not None:
+        more = float(now.step_s) / before_s - 1.0
+        beside = "as before" if more < LEAST else f"+{percent(more, 1)}"
+        beside += f"; healthy {duration(before_s)}"
+    busiest = max(used, key=lambda load: load.total)
+    far = f"{rate(one.bisection_bytes_per_s)} one way, {one.hops:.3g} switches far"
+    busy = percent(busiest.total, 1 if busiest.total < 0.1 else 0)
+    step_s = None if now is None else float(now.step_s)
+    return markup(
+        tile("step", "Step", "stops" if step_s is None else duration(step_s), beside, step_s),
+        _several("switches", one.switches, one.total_switches),
+        _several("cables", one.cables, one.total_cables),
+        tile("bisection", "Bisection", percent(one.bisection_share), far, one.bisection_share),
+        tile("busiest", "Busiest links", busy, LINKS[busiest.link], busiest.total),
+    )
+
+
+def _several(key: str, parts: Mapping[str, float], total: float) -> Markup:
+    said = (
+        f"{count:,} {name}" if "-" in name or count == 1 else f"{count:,} {PLURALS.get(name, f'{name}s')}"
+        for name, count in parts.items()
+        if count
+    )
+    return tile(key, key.capitalize(), f"{total:,}", ", ".join(said), total)
+
+
+def _axes_table(lines: list[dict[str, Any]], used: list[LinkLoad]) -> Markup:
+    """What each axis sends, and how busy links are with it."""
+    if not lines:
+        return quiet("Nothing is sent: one GPU works alone.")
+
+    def busy(share: float, **data: str) -> Cell:
+        return Cell(percent(share, 1) if share else "–", data={**data, "value": share})
+
+    def size(count: float, kind: str) -> Cell:
+        text = units.format(count, Dimension.BYTES, digits=3) if count else "–"
+        return Cell(text, data={"bytes": kind, "value": count})
+
+    rows: list[tuple[str, ...]] = []
+    for one in lines:
+        patch = swatch(f"axis-{one['axis']}"), f"{one['axis']} {one['ranks']:,}"
+        name = markup(patch, tag("span", f" {one['name']}", class_="quiet"))
+        rows.append(
+            (
+                Cell(name, "nowrap", row={"axis": one["axis"]}),
+                one["where"],
+                size(one["scale_up_bytes"], "scale-up"),
+                size(one["nic_bytes"], "nic"),
+                *(busy(one["utilisation"][load.link], link=load.link) for load in used),
+                duration(one["busy_s"]),
+                Cell(duration(one["exposed_s"]), data={"value": one["exposed_s"]}),
+            )
+        )
+    totals = (busy(load.total, total=load.link) for load in used)
+    rows.append(("together", "", "", "", *totals, "", ""))
+    heads = (_HEADS[load.link] for load in used)
+    head = ("axis", "where it runs", "inside", "by NICs", *heads, "takes", "exposed")
+    return table(Table(head, tuple(rows), words=2, strong=frozenset({len(lines)})))
+
+
+def _each(alone: list[dict[str, Any]]) -> Markup:
+    """What one broken part of each kind does."""
+    if not alone:
+        return quiet("Parts of so large a fabric are not broken one by one here.")
+    rows = []
+    for one in alone:
+        part = tag("button", one["name"], type="button", class_="link", data={"part": one["part"]})
+        row = {"kind": one["kind"], "value": one["step_s"] or ""}
+        slower = one["slower"]
+        said = Cell("stops", "worse") if slower is None else Cell("same")
+        if slower is not None and slower >= LEAST:
+            said = Cell(f"+{percent(slower, 1 if slower < 0.1 else 0)}", "worse")
+        rows.append((Cell(part, row=row), said, Cell(one["why"], "quiet")))
+    return table(Table(("part", "step", "because"), tuple(rows), ends_in_words=1))
 
 
 @cache

@@ -11,6 +11,7 @@ import yaml
 
 from syncwall.answer import Prediction
 from syncwall.answer.contention import UNPROVEN, step_on_links
+from syncwall.cause import LEAST_SHARE
 from syncwall.cost.contended_network import DRAWS, AxisFlows, SharedLinks
 from syncwall.describe import Run
 from syncwall.network.graph import Links
@@ -26,10 +27,11 @@ from syncwall.plan.placement.search import (
     groups_of,
     traffic_of,
 )
-from syncwall.show.blocks import sentence
+from syncwall.show.blocks import Cell, Table, sentence
 from syncwall.show.contention import contention_words, drawn_words, flows_words
 from syncwall.show.draw.flows import flows_drawing
-from syncwall.show.numbers import plural
+from syncwall.show.numbers import duration, percent, plural
+from syncwall.show.write.parts import Markup, markup, scrolled, table, tag, tile
 from syncwall.web.answers.fabric import draws_for, draws_of, sized_kinds
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFlows
@@ -54,6 +56,7 @@ def flows(asked: AskedFlows) -> dict[str, Any]:
     same = sized_named(kind, run.cluster.using(copies * run.nodes), (ratio, 1.0)) == one
     routed = f"--fabric {name} --routing {asked.routing} --qps {asked.qps}"
     return answer | {
+        "html": _html(answer),
         "kind": kind,
         "fabric": name,
         "routing": asked.routing,
@@ -63,6 +66,41 @@ def flows(asked: AskedFlows) -> dict[str, Any]:
         "usual_draws": DRAWS,
         "flags": routed if same else None,
     }
+
+
+def _html(answer: dict[str, Any]) -> Markup:
+    """Numbers and sentences."""
+    p50_s, free_s, jobs = answer["p50_s"], answer["free_s"], answer["jobs"]
+    more = "as on free links"
+    if p50_s is not None and answer["needed"]:
+        p90 = duration(answer["p90_s"])
+        more = f"+{percent(p50_s / free_s - 1, 1)} over free links, P90 {p90}"
+    slower, link = answer["slower"], answer["busiest"] or "no link is busier than the NICs"
+    tiles = (
+        None if jobs else tile("flows-step", "Step on shared links", duration(p50_s), more, p50_s),
+        tile("flows-slower", "Slowest job" if jobs else "Slow-down", f"{slower:.2f} ×", link, slower),
+    )
+    rows = tuple(
+        (
+            Cell(job["name"], "nowrap", row={"job": job["name"], "value": job["step_p50_s"]}),
+            plural(job["nodes"], "node"),
+            duration(free_s),
+            duration(job["step_p50_s"]),
+            Cell(
+                f"+{percent(job['lost'], 1)}" if job["lost"] > LEAST_SHARE else "nothing",
+                data={"lost": job["lost"]},
+            ),
+            duration(job["step_p90_s"]),
+            f"{job['slower_p50']:.2f} ×",
+        )
+        for job in jobs
+    )
+    head = ("job", "nodes", "step alone", "together", "loses", "P90", "traffic slower")
+    return markup(
+        tag("div", tiles, class_="tiles"),
+        scrolled("What each job loses", table(Table(head, rows))) if jobs else None,
+        (tag("p", line, class_="small") for line in answer["said"]),
+    )
 
 
 def _alone(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict[str, Any]:

@@ -4,10 +4,12 @@ Holds `searched`, `yours`, `compared` and `settings`, a run as those of a framew
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from syncwall import units
 from syncwall.answer import Prediction, predict
+from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.settings.formats import format_named
 from syncwall.describe.settings.writing import written
@@ -17,7 +19,18 @@ from syncwall.plan.search import TUNABLE, Candidate, SearchResult, differences, 
 from syncwall.plan.space import Space, size_of
 from syncwall.problems import InputError, Problem
 from syncwall.records import plain
+from syncwall.show.blocks import Cell, Table, ledger
 from syncwall.show.layout import columns, layout_words
+from syncwall.show.numbers import duration, gigabytes, many, percent, signed
+from syncwall.show.write.parts import (
+    Markup,
+    cause_bar,
+    cause_name,
+    scrolled,
+    table,
+    tag,
+    unseen,
+)
 from syncwall.units import Dimension
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedComparison, AskedRun, AskedSettings, Search, checked
@@ -55,11 +68,12 @@ def searched(asked: Search, *, progress: Callable[..., None] = _ignored) -> Any:
     so_far: dict[str, Any] = {}
 
     def better(one: Candidate) -> None:
+        size = f"{duration(one.step_s)} a step on {one.gpus:,} GPUs"
         so_far["best"] = {
             "step_s": one.step_s,
             "gpus": one.gpus,
             "memory_bytes": one.memory_bytes,
-            "said": layout_words(one.layout),
+            "said": f"{size}, {layout_words(one.layout)}",
         }
 
     found = search(
@@ -129,7 +143,22 @@ def _rows(plan: Plan, record: dict[str, Any]) -> list[dict[str, Any]]:
         row["keys"] = keys(one.run.layout)
         row["cells"] = {name: cells[0] for name, cells in columns([one.run.layout]).items()}
         row["cost"] = plan.cost(one)
+        row["texts"] = _texts(one, plan.cost(one))
     return rows
+
+
+def _texts(one: Prediction, cost: float) -> dict[str, str]:
+    """The numbers of a row as its cells say them."""
+    return {
+        "step": duration(one.step_s),
+        "80% interval": "–".join(f"{bound:.3g}" for bound in one.step_interval_s),
+        "tokens/s/GPU": f"{one.tokens_per_s_per_gpu:,.0f}",
+        "MFU": percent(one.mfu, 1),
+        "GB": f"{one.memory_bytes / 1e9:.3g}",
+        "waits": percent(one.exposed_s / one.step_s),
+        "cost": many(cost),
+        "GPUs": f"{one.run.gpus:,}",
+    }
 
 
 def _families(found: SearchResult, tokens: int) -> list[dict[str, Any]]:
@@ -193,7 +222,54 @@ def compared(asked: AskedComparison) -> dict[str, Any]:
     """The ledger of each run, and where it spends more or less time than the first."""
     found = [_predicted(number, one) for number, one in enumerate(asked.runs)]
     first = found[0]
-    return {"runs": [_beside(one, first) for one in found]}
+    names = [*asked.names, *(f"run {n}" for n in range(len(asked.names) + 1, 6))][: len(found)]
+    html = _bars(found, names), scrolled("Seconds by cause", table(_causes(found, names)))
+    return {
+        "runs": [_beside(one, first) for one in found],
+        "html": tag("div", html, class_="compare"),
+    }
+
+
+def _bars(found: list[Prediction], names: list[str]) -> Markup:
+    """Ledgers as bars over each other."""
+    longest = max(one.step_s for one in found)
+    made = []
+    for one, name in zip(found, names, strict=True):
+        said = f"{duration(one.step_s)}, MFU {percent(one.mfu, 1)}, {gigabytes(one.memory_bytes)}"
+        said += "" if one.fits else ": does not fit"
+        words = tag("span", layout_words(one.run.layout), class_="small")
+        head = tag("b", name), words, tag("span", said, class_="small quiet")
+        drawn = cause_bar(ledger("", one.ledger, least=0), data={"width": 100 * one.step_s / longest})
+        inside = tag("div", head, class_="row"), drawn
+        made.append(tag("div", inside, class_="compare-run", data={"value": one.step_s}))
+    return tag("div", made, class_="compare-bars")
+
+
+def _causes(found: list[Prediction], names: list[str]) -> Table:
+    """Seconds by cause, and beside each run how many more they are than of the first."""
+    first, *others = found
+    more = [(name, unseen(f"more than {names[0]}")) for name in names[1:]]
+    apart = [{one.cause: one.seconds for one in differences(first, other)} for other in others]
+    rows: list[tuple[str, ...]] = []
+    for cause in Cause:
+        seconds = [float(one.ledger.get(cause, 0.0)) for one in found]
+        if max(seconds) < LEAST_SHARE * first.step_s:
+            continue
+        texts = [duration(each) if each else "–" for each in seconds]
+        pairs = ((text, _apart(far.get(cause, 0.0))) for text, far in zip(texts[1:], apart, strict=True))
+        name = Cell(cause_name(cause), row={"cause": str(cause)})
+        rows.append((name, texts[0], *chain(*pairs)))
+    steps = ((duration(one.step_s), _apart(one.step_s - first.step_s)) for one in others)
+    rows.append(("step", duration(first.step_s), *chain(*steps)))
+    speeds = [f"{one.tokens_per_s_per_gpu:,.0f}" for one in found]
+    rows.append(("tokens/s/GPU", speeds[0], *chain(*((speed, "") for speed in speeds[1:]))))
+    head = ("cause", names[0], *chain(*more))
+    return Table(head, tuple(rows), strong=frozenset({len(rows) - 2}))
+
+
+def _apart(seconds: float) -> Cell:
+    kind = f"apart {'worse' if seconds > 0 else 'better'}"
+    return Cell(signed(seconds) if seconds else "", kind, data={"apart": seconds})
 
 
 def _predicted(number: int, asked: AskedRun) -> Prediction:

@@ -29,10 +29,12 @@ from syncwall.job.compare import comparison
 from syncwall.problems import InputError
 from syncwall.records import json_text, plain
 from syncwall.show.compare import doubt
+from syncwall.show.field_words import key_words
 from syncwall.show.layout import run_words
 from syncwall.show.operations import Wording
 from syncwall.show.prediction import assumed, evidence, why
 from syncwall.timeline.streams import Interval
+from syncwall.web.answers.prediction_parts import beside_parts, prediction_parts, proposal_parts
 from syncwall.web.questions import AskedBeside, AskedRun, ExportKind
 from syncwall.work.block import StepPhase, Stream, Task
 
@@ -50,6 +52,7 @@ def predicted(asked: AskedRun) -> dict[str, Any]:
         "why": why(prediction),
         "evidence": evidence(prediction),
         "assumed": assumed(prediction),
+        "html": prediction_parts(prediction),
         "gpus": run.gpus,
         "nodes": run.nodes,
         "gpus_per_node": run.gpus_per_node,
@@ -88,17 +91,25 @@ def next_steps(asked: AskedRun) -> dict[str, Any]:
     `more`: what more nodes bring, where no change of the layout helps or the run does not fit.
     """
     prediction = prediction_of(asked)
-    best = [_proposal(asked, prediction, one) for one in improvements(prediction, _NEXT)]
-    grows = any(one["nodes"] for one in best)
-    more = _more_nodes(asked, prediction) if not best or not (prediction.fits or grows) else None
-    return {"step_s": prediction.step_s, "fits": prediction.fits, "next": best, "more": more}
+    found = improvements(prediction, _NEXT)
+    best = [(one, _proposal(asked, prediction, one)) for one in found]
+    grows = any(fields["nodes"] for _, fields in best)
+    more = None if best and (prediction.fits or grows) else _more_nodes(prediction)
+    last = [] if more is None else [(more, _proposal(asked, prediction, more))]
+    return {
+        "step_s": prediction.step_s,
+        "fits": prediction.fits,
+        "next": [fields for _, fields in best],
+        "more": last[0][1] if last else None,
+        "html": proposal_parts(prediction, best + last, more is not None),
+    }
 
 
-def _more_nodes(asked: AskedRun, prediction: Prediction) -> dict[str, Any] | None:
+def _more_nodes(prediction: Prediction) -> Improvement | None:
     """Twice the nodes, or more, if it then fits or the step gets shorter."""
     one = next((one for one in with_more_nodes(prediction) if one.fits), None)
     useful = one is not None and (one.gained_s > 0 or not prediction.fits)
-    return _proposal(asked, prediction, one) if one is not None and useful else None
+    return one if useful else None
 
 
 def _proposal(asked: AskedRun, now: Prediction, one: Improvement) -> dict[str, Any]:
@@ -262,7 +273,7 @@ def _fixes(asked: AskedRun, where: str, what: str, wrong: dict[str, str]) -> Ite
     for key, value, is_meant in _changes(asked, where, what):
         left = _problems(_with(asked, key, value))
         if where not in left and (is_meant or len(left) < len(wrong)):
-            name = key.split(".")[-1]
+            name = key_words(key).partition(" (")[0]
             said = f"leave {name} open" if value is None else f"{name} {value}"
             yield {"where": where, "said": said, "keys": {key: value}, "left": len(left)}
             found += 1
@@ -308,8 +319,8 @@ def _with(asked: AskedRun, key: str, value: Any) -> dict[str, Any]:
 
 def beside(asked: AskedBeside) -> dict[str, Any]:
     """What `syncwall compare` says of a run beside a pinned one: differences and their doubt."""
-    pinned = _pinned(asked.pinned)
-    (one,) = comparison([(pinned, None), (prediction_of(asked.run), None)]).beside
+    pinned, now = _pinned(asked.pinned), prediction_of(asked.run)
+    (one,) = comparison([(pinned, None), (now, None)]).beside
     return {
         **plain(one),
         "doubt": doubt(one),
@@ -319,6 +330,7 @@ def beside(asked: AskedBeside) -> dict[str, Any]:
             "exposed_s": pinned.exposed_s,
             "ledger_s": plain(pinned.ledger),
         },
+        "html": beside_parts(pinned, now, one),
     }
 
 

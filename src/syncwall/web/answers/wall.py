@@ -4,12 +4,14 @@ Holds `compared` (curves of a run and of others beside it) and `moves`
 (what moves the wall).
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from pydantic import ValidationError
 
 from syncwall.answer import predict
+from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.describe.names import only_catalogue
 from syncwall.describe.stated import StatedRun
@@ -19,6 +21,7 @@ from syncwall.plan.wall.answer import (
     LEVELS,
     Moved,
     Side,
+    Wall,
     band,
     does_not_fit,
     setup_of,
@@ -28,8 +31,19 @@ from syncwall.plan.wall.answer import (
 from syncwall.plan.wall.moves import WallChange
 from syncwall.problems import InputError
 from syncwall.records import plain
+from syncwall.show.blocks import Cell, Table
 from syncwall.show.layout import layout_words
-from syncwall.show.wall import batch_words, move_words, side_verdict, side_why
+from syncwall.show.numbers import duration, gigabytes, many, percent
+from syncwall.show.wall import (
+    batch_words,
+    move_words,
+    side_verdict,
+    side_why,
+    top_count,
+    wall_count,
+)
+from syncwall.show.write.parts import Markup, markup, quiet, swatch, table, tag, unseen
+from syncwall.web.answers.charts import SHOWN, ShownWall, range_text, wall_area, wall_curves
 from syncwall.web.questions import AskedMoves, AskedRun, AskedWall
 from syncwall.web.streams import problem_list
 
@@ -52,20 +66,112 @@ _RELAID: Final = (
 
 
 def compared(asked: AskedWall) -> dict[str, Any]:
-    """Speed, efficiency and ledger over GPU counts; where efficiency falls, and why."""
+    """Speed, efficiency and ledger over GPU counts; where efficiency falls, and why.
+
+    `html` are parts of the page by their places, `figures` its charts as Plotly takes them.
+    """
     others = (_attempted(one, asked.most, asked.scaling) for one in asked.others)
+    runs = [_scaled(asked.run, asked.most, asked.scaling), *others]
+    names = ["this run", *asked.names, *(f"run {n}" for n in range(len(asked.names) + 2, 7))]
+    shown = [ShownWall(n, names[n], run) for n, run in enumerate(runs)]
+    drawn = [one for one in shown if "gpus" in one.run]
+    chosen = next((one for one in drawn if one.number == asked.of), drawn[0])
+    first = runs[0]
+    means = (
+        f"{first['model']} on {first['cluster']}; {first['layout']} as on "
+        f"{first['stated_gpus']:,} GPUs, data parallelism grows; {first['batch']}. Efficiency: "
+        f"speed of a GPU over that on {first['base']['gpus']:,} GPUs, the fewest on which it fits. "
+        "A + means that the curve ends there. The band is the 80% interval: of a step as Predict "
+        "states it, of efficiency what is added to the doubt at the base."
+    )
     return {
         "scaling": asked.scaling,
         "levels": list(LEVELS),
-        "runs": [_scaled(asked.run, asked.most, asked.scaling), *others],
+        "runs": runs,
+        "of": chosen.number,
+        "html": {
+            "why": markup(first["why"]),
+            "means": markup(means),
+            "summary": table(_summary(shown), aria_label="Walls of the runs"),
+            "table": table(_counts(chosen.run)),
+            "legend": _legend(chosen.run),
+        },
+        "figures": {"curve": wall_curves(drawn, asked.measure), "area": wall_area(chosen)},
     }
+
+
+def _summary(shown: list[ShownWall]) -> Table:
+    """One row for each run: where it starts, its walls, what stops it."""
+    head = ["run", "from", *map(percent, LEVELS), "fastest", "tokens/s there", "what stops it"]
+    several = len(shown) > 1
+    removed = [unseen("remove")] if several else []
+    rows = tuple((*_summary_row(one), *([_removing(one)] if several else [])) for one in shown)
+    return Table((*head, *removed), rows, texts=("what stops it",))
+
+
+def _removing(one: ShownWall) -> str:
+    said, data = f"Remove {one.name}", {"remove": one.number - 1}
+    return tag("button", "×", type="button", aria_label=said, data=data) if one.number else ""
+
+
+def _summary_row(one: ShownWall) -> tuple[str, ...]:
+    run = one.run
+    name = markup(swatch(one.colour.removeprefix("--"), "line"), one.name)
+    if "problems" in run:
+        said = (": ".join(filter(None, (p["where"], p["what"]))) for p in run["problems"])
+        return (name, *[""] * (len(LEVELS) + 3), Cell("; ".join(said), "fault"))
+    walls = (
+        Cell(
+            f"{_gpus(wall['holds_to_gpus'])}{'+' if wall['falls_at_gpus'] is None else ''}",
+            below=range_text(of, " – "),
+            data={"level": wall["level"], "value": wall["holds_to_gpus"]},
+        )
+        for wall, of in zip(run["walls"], run["wall_ranges"], strict=True)
+    )
+    top, start = run["fastest"], f"{run['base']['gpus']:,}"
+    most = f"{top['gpus']:,}{'+' if top['ended_by'] == 'range' else ''}"
+    stops = run["main_cause"] or ("several" if run["falls"] else "–")
+    first = Cell(name, row={"run": one.number})
+    return (first, start, *walls, most, many(top["tokens_per_s"]), stops)
+
+
+def _gpus(count: int | None) -> str:
+    return "none" if count is None else f"{count:,}"
+
+
+def _counts(run: dict[str, Any]) -> Table:
+    """Every count of one run."""
+    rows = (
+        (
+            Cell(f"{gpus:,}", row={"gpus": gpus}),
+            Cell(percent(share, 1), data={"value": share}),
+            many(speed),
+            many(each),
+            Cell(duration(step_s), data={"value": step_s}),
+            gigabytes(memory),
+        )
+        for gpus, share, speed, each, step_s, memory in zip(*map(run.get, SHOWN), strict=True)
+    )
+    head = ("GPUs", "efficiency", "tokens/s", "tokens/s/GPU", "step", "memory")
+    return Table(head, tuple(rows))
+
+
+def _legend(run: dict[str, Any]) -> Markup:
+    """The causes of the ledger with their colours, from the bottom up."""
+    found = [cause for cause in Cause if cause in run["ledger_s"]]
+    kinds = ("swatch wait" if cause.is_wait else "swatch" for cause in found)
+    lines = (
+        tag("li", swatch(cause.colour, kind), str(cause)) for cause, kind in zip(found, kinds, strict=True)
+    )
+    return tag("ul", lines, class_="legend small")
 
 
 def moves(asked: AskedMoves) -> dict[str, Any]:
     """The walls with a faster network, a larger batch, another layout, ...: the model run again.
 
     As they are first, then after each change, in both ways to scale; `keys` are what to set in the
-    run to get it (null: leave open), where it is not another machine.
+    run to get it (null: leave open), where it is not another machine. `html` is the same as a
+    table for each way to scale.
     """
     start = reference_of(asked.run)
     answer = wall_of(start, asked.most)
@@ -78,7 +184,35 @@ def moves(asked: AskedMoves) -> dict[str, Any]:
         {"change": row[0], "walls": row[1], "fastest": row[2], "keys": mine}
         for row, mine in zip(rows, keys, strict=True)
     ]
-    return {"levels": list(LEVELS), "rows": plain(named)}
+    html = {str(way): _moves_table(named, way) for way in Scaling}
+    return {"levels": list(LEVELS), "rows": plain(named), "html": html}
+
+
+def _moves_table(rows: list[dict[str, Any]], way: Scaling) -> Markup:
+    first = rows[0]["walls"].get(way)
+    if first is None:
+        return quiet(f"No {way} scaling to move.")
+    made = []
+    for row in rows:
+        found = row["walls"].get(way) or ()
+        name = Cell(row["change"], keys=row["keys"].get(way))
+        cells = [
+            Cell(wall_count(wall), _moved(wall, before), data={"value": wall.holds_to_gpus})
+            for wall, before in zip(found, first, strict=False)
+        ]
+        top = [top_count(row["fastest"][way])] if found else [""] * (len(LEVELS) + 1)
+        made.append((name, *cells, *top))
+    head = (f"{way} scaling", *map(percent, LEVELS), "fastest")
+    return table(Table(head, tuple(made), strong=frozenset({0})))
+
+
+def _moved(wall: Wall, before: Wall) -> str:
+    """How a wall stands to one without the change."""
+
+    def far(one: Wall) -> float:
+        return (one.holds_to_gpus or 0.0) + 0.5 * (one.falls_at_gpus is None)
+
+    return "better" if far(wall) > far(before) else "worse" if far(wall) < far(before) else "quiet"
 
 
 def _keys(moved: Moved, start: Reference) -> dict[str, dict[str, Any]]:
@@ -123,7 +257,12 @@ def _attempted(asked: AskedRun | dict[str, Any], most: int, way: Scaling) -> dic
 
 
 def _scaled(asked: AskedRun, most: int, way: Scaling) -> dict[str, Any]:
-    start = reference_of(asked)
+    return _scaled_run(asked.model_dump_json(), most, way)
+
+
+@lru_cache(maxsize=32)
+def _scaled_run(asked: str, most: int, way: Scaling) -> dict[str, Any]:
+    start = reference_of(AskedRun.model_validate_json(asked))
     setup = setup_of(start, most)
     side = side_of(setup, way)
     if side is None:

@@ -3,16 +3,10 @@ import { CAUSES } from "./cause_list.js";
 
 const KNOWN = new Map(CAUSES.map((one, place) => [one.key, { ...one, place }]));
 
-const known = (cause) => KNOWN.get(cause) ?? { title: cause, colour: "other", place: KNOWN.size };
+const known = (cause) => KNOWN.get(cause) ?? { colour: "other", place: KNOWN.size };
 
 /** Computation first, waiting last. */
 export const ordered = (ledger) => Object.entries(ledger).sort(([a], [b]) => known(a).place - known(b).place);
-
-/** True if nothing is trained meanwhile. */
-export const isWait = (cause) => ["wait", "lost"].includes(known(cause).kind);
-
-/** A cause in plain words. */
-export const title = (cause) => known(cause).title;
 
 /** What a colour stands for: communication is exposed only where computation waits for it. */
 export const moved = (cause) => known(cause).moved || cause;

@@ -52,6 +52,39 @@ export function recoloured(drawn) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn());
 }
 
+const NARROW = 480;
+
+/** Charts that the server described, each in the place of its name; without a description it is empty. */
+export async function figures(described) {
+  await Promise.all(
+    Object.entries(described).map(([id, figure]) => {
+      const element = document.getElementById(id);
+      element.hidden = !figure;
+      if (!figure) return globalThis.Plotly?.purge(element);
+      const { traces, layout } = coloured(figure, element.clientWidth < NARROW);
+      return chart(
+        element,
+        traces.map((one) => ({ ...TOLD, ...one })),
+        layout,
+      );
+    }),
+  );
+}
+
+/** `value` with the colours of the page for their names, and with what differs on a phone. */
+function coloured(value, isNarrow) {
+  if (typeof value === "string") {
+    const [, name, opacity] = /^(--[a-z-]+)(?:\/(.+))?$/.exec(value) ?? [];
+    const found = name ? resolved(name) : value;
+    return opacity ? found.replace("rgb(", "rgba(").replace(")", `, ${opacity})`) : found;
+  }
+  if (Array.isArray(value)) return value.map((one) => coloured(one, isNarrow));
+  if (value === null || typeof value !== "object") return value;
+  const { narrow, ...usual } = value;
+  const merged = isNarrow ? { ...usual, ...narrow } : usual;
+  return Object.fromEntries(Object.entries(merged).map(([key, one]) => [key, coloured(one, isNarrow)]));
+}
+
 /** The chart in `element` as the text of an SVG. */
 export async function asSvg(element) {
   const { width, height } = element.getBoundingClientRect();
@@ -80,7 +113,7 @@ export async function chart(element, traces, layout = {}) {
     dragmode: "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
   };
-  const merged = { ...base, ...layout };
+  const merged = { ...base, ...layout, margin: { ...base.margin, ...layout.margin } };
   for (const name of ["xaxis", "yaxis"]) {
     const { title, ...own } = layout[name];
     merged[name] = { ...axis, ...plain, title: { text: title }, ...own };

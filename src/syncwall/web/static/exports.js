@@ -16,7 +16,7 @@ export const svgFile = (name, picture, label = "SVG") =>
   button(label, async () => download(`${name}.svg`, await picture(), "image/svg+xml"));
 
 /** Rows as RFC 4180 has them; text that a spreadsheet would take for a formula stays text. */
-export const csv = (rows) => `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
+const csv = (rows) => `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 
 function cell(value) {
   const text = typeof value === "string" && /^[=+@-]/.test(value) ? `'${value}` : String(value ?? "");

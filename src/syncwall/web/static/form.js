@@ -6,28 +6,20 @@ import * as state from "./state.js";
 import { labelMeaning } from "./terms.js";
 
 /** A control under its label, which says what it means if it is a term. */
-export function field(label, control) {
-  const meaning = labelMeaning(label);
-  if (meaning) control.setAttribute("aria-description", meaning);
-  return h("label", { class: "field" }, h("span", { class: meaning && "term", title: meaning }, label), control);
+export const field = (label, control) => told(h("label", { class: "field" }, h("span", {}, label), control));
+
+function told(label) {
+  const name = label.querySelector("span");
+  const meaning = labelMeaning(name.textContent);
+  if (!meaning) return label;
+  name.className = "term";
+  name.title = meaning;
+  label.querySelector("input, select").setAttribute("aria-description", meaning);
+  return label;
 }
 
 /** A control behind its label, in a row of others. */
 export const inline = (label, ...controls) => h("label", { class: "inline" }, label, controls);
-
-/** Two fields beside each other. */
-export const pair = (...both) => h("div", { class: "pair" }, both);
-
-/** Something to write; `suggested` are values to choose from, and `data.live` is heard at every key. */
-export function input(key, label, placeholder = "", { suggested = null, ...more } = {}) {
-  const list = suggested && h("datalist", { id: `${key}-list` }, options(suggested));
-  const written = { name: key, placeholder, list: list?.id, autocomplete: "off", spellcheck: "false", ...more };
-  return h("div", {}, field(label, h("input", written)), list);
-}
-
-/** A number to write. */
-export const number = (key, label, placeholder, more) =>
-  input(key, label, placeholder, { type: "number", min: 0, step: "any", ...more });
 
 /** One of `choices`, an object of values and their words; `first` is what holds if the address says nothing. */
 export const select = (key, choices, first = "", { data = {}, ...more } = {}) =>
@@ -35,10 +27,6 @@ export const select = (key, choices, first = "", { data = {}, ...more } = {}) =>
 
 /** Words for each of `choices`. */
 const options = (choices) => Object.entries(choices).map(([value, said]) => h("option", { value }, said));
-
-/** A box to tick; `isOn` is what holds if the address says nothing. */
-export const check = (key, label, isOn = false) =>
-  h("label", { class: "check" }, h("input", { type: "checkbox", name: key, data: { first: isOn } }), label);
 
 /** Buttons of which one is pressed, the first if the address says nothing; pressing clears the key `clears`. */
 export function segments(key, label, choices, clears = null) {
@@ -53,6 +41,7 @@ export function segments(key, label, choices, clears = null) {
 
 /** Keep the controls of `place` and the address together; `text(key)` is what a control shows. */
 export function together(place, text = state.get) {
+  for (const label of place.querySelectorAll("label.field")) told(label);
   const heard = (event) => {
     const control = event.target;
     if (!control.name || (event.type === "input" && !("live" in control.dataset))) return;

@@ -22,52 +22,20 @@ async function taken(dropped) {
   changed();
 }
 
-/** The dialog `paste`, to be shown by `openPaste`. */
+/** Bring the dialog of the page to life, to be shown by `openPaste`. */
 export function pasteDialog() {
-  const area = h("textarea", {
-    id: "pasted",
-    "aria-label": "Text to read",
-    spellcheck: "false",
-    placeholder: '{"hidden_size": 4096, …}   or   --tensor-model-parallel-size 8 …   or   model: llama-3.1-8b\n…',
-    oninput: () => {
-      file = "";
-      changed();
-    },
+  at("pasted").addEventListener("input", () => {
+    file = "";
+    changed();
   });
-  const drop = (event) => {
+  at("pasted").addEventListener("drop", (event) => {
     const dropped = event.dataTransfer.files[0];
     if (!dropped) return;
     event.preventDefault();
     taken(dropped);
-  };
-  area.addEventListener("drop", drop);
-  return h(
-    "dialog",
-    { id: "paste", "aria-labelledby": "paste-title" },
-    h("h2", { id: "paste-title" }, "Paste a model, a run or your training settings"),
-    h(
-      "p",
-      { class: "quiet" },
-      "A Hugging Face config.json; settings of Megatron-LM, torchtitan, DeepSpeed, accelerate, the Trainer, NeMo or ",
-      "Megatron-Bridge; a run file, a model or a cluster of the catalogue’s form. A file can be dropped here. It is read ",
-      "on this machine, and what it names is not looked for.",
-    ),
-    area,
-    h("div", {
-      id: "paste-said",
-      class: "paste-said",
-      "aria-live": "polite",
-      role: "region",
-      "aria-label": "What was read",
-      tabindex: "0",
-    }),
-    h(
-      "div",
-      { class: "row" },
-      h("button", { type: "button", class: "main", onclick: use }, "Use it"),
-      h("button", { type: "button", onclick: () => at("paste").close() }, "Cancel"),
-    ),
-  );
+  });
+  at("paste-use").addEventListener("click", use);
+  at("paste-cancel").addEventListener("click", () => at("paste").close());
 }
 
 const asked = (signal) =>

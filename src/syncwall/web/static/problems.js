@@ -2,7 +2,6 @@
 import { ask, problemText, Refused } from "./ask.js";
 import { h } from "./dom.js";
 import * as state from "./state.js";
-import { keyWords } from "./words.js";
 
 /** Problems as a list; buttons that mend them are added when the server has tried them. */
 export const problemList = (problems) =>
@@ -30,10 +29,5 @@ export async function mended(signal) {
   }
 }
 
-function button({ keys }) {
-  const words = Object.entries(keys).map(([key, value]) => {
-    const [name] = keyWords(key).split(" (");
-    return value === null ? `leave ${name} open` : `${name} ${value}`;
-  });
-  return h("button", { type: "button", class: "mend", onclick: () => state.set(keys, { lasting: true }) }, words);
-}
+const button = ({ keys, said }) =>
+  h("button", { type: "button", class: "mend", onclick: () => state.set(keys, { lasting: true }) }, said);

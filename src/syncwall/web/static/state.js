@@ -55,9 +55,9 @@ export function heard(listener) {
   listeners.add(listener);
 }
 
-/** The state as the query of an address. */
-export function query(only = () => true) {
-  const kept = Object.entries(values).filter(([key]) => only(key));
+/** The state, or that of other keys, as the query of an address; null takes a key away. */
+export function query(only = () => true, stated = values) {
+  const kept = Object.entries(stated).filter(([key, text]) => text !== null && only(key));
   const text = new URLSearchParams(kept).toString().replaceAll(/%(2C|3A|3B|24|2F)/g, decodeURIComponent); // , : ; $ / may stay
   return text ? `?${text}` : "";
 }
@@ -132,8 +132,12 @@ function told(changes) {
   for (const listener of listeners) listener(changes);
 }
 
-/** The address of another page with the same run. */
-export const pageWithRun = (page) => (page === "predict" ? "./" : `./${page}`) + query((key) => RUN.test(key));
+/** The address of another page with the same run, or with other `keys` in it. */
+export const pageWithRun = (page, keys = {}) =>
+  (page === "predict" ? "./" : `./${page}`) + query((key) => RUN.test(key), { ...values, ...keys });
+
+/** The address of this page with other `keys`; null takes one away. */
+export const addressWith = (keys) => `${location.pathname}${query(undefined, { ...values, ...keys })}`;
 
 /** The address of Predict with another run, as the API takes it. */
 export function addressOf(run) {

@@ -13,11 +13,17 @@ const plain = (words) =>
 export const labelMeaning = (label) =>
   (typeof label === "string" && (TERMS[plain(label)] ?? TERMS[plain(label.split(/[:(]/)[0])])) || null;
 
-/** `words`; if they are a term, it says what it means to who points at it or comes to it with the keyboard. */
+/** `words`; if they are a term, they say what it means. */
 export function term(words) {
   const meaning = typeof words === "string" ? TERMS[plain(words)] : null;
-  if (!meaning) return words;
-  const told = (event) => event.target.matches(":focus-visible") && showTip(meaning, event);
-  const pressed = ({ key }) => key === "Escape" && hideTip();
-  return h("abbr", { tabindex: "0", title: meaning, onfocus: told, onblur: hideTip, onkeydown: pressed }, words);
+  return meaning ? explained(h("abbr", { title: meaning }, words)) : words;
+}
+
+/** A term that says its meaning to who comes to it with the keyboard, too. */
+export function explained(abbr) {
+  abbr.tabIndex = 0;
+  abbr.addEventListener("focus", (event) => abbr.matches(":focus-visible") && showTip(abbr.title, event));
+  abbr.addEventListener("blur", hideTip);
+  abbr.addEventListener("keydown", ({ key }) => key === "Escape" && hideTip());
+  return abbr;
 }

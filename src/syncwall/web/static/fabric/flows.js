@@ -1,39 +1,17 @@
 // Flows that share links: how they find their way, what they cost, and links as wide as they are busy.
 import { picture } from "../article.js";
 import { download, h, put, quiet } from "../dom.js";
-import { field, select, shown, together } from "../form.js";
-import { duration, percent, plural } from "../format.js";
+import { shown, together } from "../form.js";
 import * as state from "../state.js";
-import { table, words } from "../table.js";
 import { command } from "../take_along.js";
-import { tile } from "../tiles.js";
+import { written } from "../view.js";
 
 /** Keys of the address that only flows depend on. */
 export const OWN = ["fabric.order", "fabric.jobs", "fabric.flows"];
 
-const ROUTINGS = {
-  ecmp: "hashed (ecmp)",
-  static: "fixed tables (static)",
-  adaptive: "whatever is free (adaptive)",
-  valiant: "over a random group (valiant)",
-};
-const ORDERS = { nodes: "in node order", crossed: "crossed over leaves" };
-const JOBS = { one: "this run alone", apart: "twice, apart", interleaved: "twice, interleaved" };
-
-/** Draw the controls once; the function that comes back brings them to an answer. */
+/** Bring the controls to life; the function that comes back brings them to an answer. */
 export function flowControls(place) {
-  const clears = { data: { clears: "fabric.flows" } };
-  const pairs = Object.fromEntries([1, 2, 4, 8, 16].map((count) => [count, String(count)]));
-  const drawn = select("fabric.flows", { "": "the slowest" });
-  const routing = select("fabric.routing", ROUTINGS, "ecmp");
-  put(
-    place,
-    field("Routing", routing),
-    field("Queue pairs", select("fabric.qps", pairs, "1")),
-    field("Rank order", select("fabric.order", ORDERS, "nodes")),
-    field("Jobs", select("fabric.jobs", JOBS, "one", clears)),
-    field("Flows drawn", drawn),
-  );
+  const [drawn, routing] = ["flows", "routing"].map((key) => place.querySelector(`[name="fabric.${key}"]`));
   together(place);
   return (answer) => {
     const offered = answer.flows.map(({ id, name, slower }) =>
@@ -56,41 +34,10 @@ export function flowsShown(answer) {
   return h(
     "div",
     { data: { needed: answer.needed, draws: answer.draws, busiest: answer.busiest ?? "" } },
-    h("div", { class: "tiles" }, answer.jobs.length ? null : step(answer), busiest(answer)),
-    answer.jobs.length > 0 && jobs(answer),
-    answer.said.map((line) => h("p", { class: "small" }, line)),
+    written(answer.html),
     drawing ?? quiet("Nothing leaves the scale-up domain: no link is shared."),
     taken(answer),
   );
-}
-
-function step({ p50_s, p90_s, free_s, needed }) {
-  const more = needed ? `+${percent(p50_s / free_s - 1)} over free links, P90 ${duration(p90_s)}` : "as on free links";
-  return tile("flows-step", "Step on shared links", duration(p50_s), more, p50_s);
-}
-
-function busiest({ busiest: link, slower, jobs: several }) {
-  const beside = link ?? "no link is busier than the NICs";
-  return tile("flows-slower", several.length ? "Slowest job" : "Slow-down", `${slower.toFixed(2)} ×`, beside, slower);
-}
-
-/** What each job loses. */
-function jobs({ jobs: found, free_s }) {
-  const rows = found.map((job) => ({
-    data: { job: job.name, value: job.step_p50_s },
-    cells: [
-      job.name,
-      plural(job.nodes, "node"),
-      duration(free_s),
-      duration(job.step_p50_s),
-      { content: job.lost > 0.0005 ? `+${percent(job.lost)}` : "nothing", data: { lost: job.lost } },
-      duration(job.step_p90_s),
-      `${job.slower_p50.toFixed(2)} ×`,
-    ],
-  }));
-  const head = [words("job", "nowrap"), "nodes", "step alone", "together", "loses", "P90", "traffic slower"];
-  const label = "What each job loses";
-  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, table(head, rows));
 }
 
 /** The command, and the files that it reads. */

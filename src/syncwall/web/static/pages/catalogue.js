@@ -7,21 +7,13 @@ import { headed, linked } from "../in_page.js";
 import * as state from "../state.js";
 import { table, wide, words } from "../table.js";
 import { command } from "../take_along.js";
-import { linked as sourced } from "../web_links.js";
+import { written } from "../view.js";
 
-const MEANS = {
-  measured: "somebody ran it and timed it",
-  fitted: "chosen so that predictions meet measurements",
-  datasheet: "what the maker says",
-  assumed: "a guess that nobody has checked",
-};
 const MOST = 60;
 let known = null;
 
 /** A link to an entry, or to a kind. */
 const link = (kind, name, words, more) => linked("catalogue", { kind, name, find: null, sort: null }, words, more);
-
-const badge = (trust) => h("span", { class: `badge ${trust}`, title: MEANS[trust] }, trust);
 
 const shown = newest(async (signal) => {
   if (at("find") !== document.activeElement) at("find").value = state.get("catalogue.find");
@@ -114,103 +106,10 @@ function entries({ kind, folder, columns, rows: unsorted }) {
   return [wide(folder, table(named, made, { data: { kind } })), h("p", {}, csvFile(folder, file))];
 }
 
-function entry(found) {
-  headed(found.title, found.aliases.length ? `${found.name}; also ${found.aliases.join(", ")}` : found.name);
-  const trusts = {};
-  for (const { provenance } of found.rows)
-    if (provenance) trusts[provenance.trust] = (trusts[provenance.trust] ?? 0) + 1;
-  put(
-    at("content"),
-    h(
-      "section",
-      { class: "panel" },
-      h(
-        "div",
-        { class: "head" },
-        h("h2", {}, "Numbers"),
-        h(
-          "span",
-          { class: "small row" },
-          Object.keys(MEANS)
-            .filter((trust) => trusts[trust])
-            .map((trust) => h("span", {}, badge(trust), ` ${trusts[trust]}`)),
-        ),
-      ),
-      found.note && h("p", {}, found.note),
-      wide("Numbers", lines(found.rows)),
-      use(found),
-    ),
-    found.follows.length > 0 &&
-      h(
-        "section",
-        { class: "panel" },
-        h("h2", {}, "What follows from them"),
-        h("div", { class: "wide" }, lines(found.follows)),
-      ),
-    found.sources.length > 0 &&
-      h(
-        "section",
-        { class: "panel" },
-        h("h2", {}, "Sources"),
-        h(
-          "dl",
-          { class: "sources" },
-          found.sources.flatMap((source) => [
-            h("dt", { id: `source-${source.key}` }, h("code", {}, source.key)),
-            h(
-              "dd",
-              {},
-              `${source.title}. ${source.author}, ${source.date}. `,
-              h("span", { class: "quiet" }, sourced(source.where)),
-            ),
-          ]),
-        ),
-      ),
-    h("p", { class: "small quiet" }, "In a terminal: ", command(found.command), ` Conventions: ${known.conventions}.`),
-  );
-}
-
-function use({ kind, name }) {
-  if (kind !== "model" && kind !== "cluster") return null;
-  const address = new URLSearchParams(state.query((key) => !key.startsWith("catalogue.")));
-  address.set(kind, name);
-  return h("p", {}, h("a", { href: `./?${address}` }, "Predict a step with it"));
-}
-
-function lines(rows) {
-  const full = rows.some((row) => row.provenance);
-  const columns = [
-    words("what"),
-    words("value", "value"),
-    ...(full ? [words("trust"), words("source", "small from"), words("remark", "small")] : []),
-  ];
-  const made = rows.map((row) => ({
-    data: { label: row.label },
-    cells: [
-      { content: row.label, class: row.is_part && "part" },
-      row.entry ? link(row.entry.kind, row.entry.name, row.text) : row.text,
-      ...(full ? origin(row) : []),
-    ],
-  }));
-  return table(columns, made, { class: full ? "numbers stacked" : "numbers follows", isHeadHidden: !full });
-}
-
-function origin({ provenance: from, about }) {
-  if (!from) return ["", "", about ?? ""];
-  const remarks = [
-    about,
-    from.stated && `stated ${from.stated}`,
-    from.note,
-    ...(from.others ?? []).map((other) => `but: ${other}`),
-  ];
-  return [
-    badge(from.trust),
-    [
-      from.source ? h("span", { title: from.title ?? "" }, from.source) : "",
-      from.date && h("span", { class: "quiet" }, ` ${from.date}`),
-    ],
-    remarks.filter(Boolean).join("; "),
-  ];
+function entry({ title, name, aliases, html, command: said }) {
+  headed(title, aliases.length ? `${name}; also ${aliases.join(", ")}` : name);
+  const end = ["In a terminal: ", command(said), ` Conventions: ${known.conventions}.`];
+  put(at("content"), written(html), h("p", { class: "small quiet" }, end));
 }
 
 at("find-form").addEventListener("submit", (event) => event.preventDefault());

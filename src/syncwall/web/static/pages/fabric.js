@@ -1,22 +1,18 @@
 // Fabric: switches and cables under a run, what each axis sends over them, and what a failure does.
 import { answering, beside, verdict } from "../answering.js";
 import { ask } from "../ask.js";
-import { at, h, hideTip, items, put } from "../dom.js";
+import { at, h, hideTip, put } from "../dom.js";
 import { csvFile, jsonFile, drawing as pictured, svgFile, tabulated } from "../exports.js";
 import { controls, legend } from "../fabric/controls.js";
 import { drawing, highlight } from "../fabric/drawing.js";
 import { flowControls, flowsShown, OWN } from "../fabric/flows.js";
 import { listen, stopAt } from "../fabric/parts.js";
-import { axes, each } from "../fabric/tables.js";
-import { counted, duration, figures, percent, plural, prefixed } from "../format.js";
-import { ledger } from "../ledger.js";
 import { runForm } from "../run_form.js";
 import * as state from "../state.js";
 import { command, takeAlong } from "../take_along.js";
-import { tile } from "../tiles.js";
+import { fill, written } from "../view.js";
 
 const MOST = 12;
-const PLURALS = { leaf: "leaves" };
 let shownControls = null;
 let shownSweep = null;
 let current = null;
@@ -54,7 +50,7 @@ const flows = beside("flows", async (signal) => {
 const variants = beside("each", async (signal) => {
   const answer = await ask("fabric/variants", wiring(), { signal });
   shownSweep(answer);
-  return each(answer, pressed);
+  return written(answer.html);
 });
 
 function shown(answer) {
@@ -62,13 +58,10 @@ function shown(answer) {
   verdict(answer.verdict.said, answer.verdict.tone, answer.verdict.why);
   at("verdict").dataset.value = answer.now?.step_s ?? "";
   shownControls(answer);
-  tiles(answer);
   legend(at("legend"), answer.graph.axes, state.get("fabric.axis"));
   drawn(answer);
   chips(answer.failed);
-  put(at("axes"), axes(answer));
-  put(at("change"), ledger((answer.now ?? answer.healthy).ledger_s));
-  put(at("assumed"), items(answer.assumed));
+  fill(answer.html);
   put(at("command"), command(answer.command));
 }
 
@@ -84,41 +77,6 @@ function drawn(answer) {
   stopAt(place, stop, Boolean(active));
   place.scrollLeft = left;
   put(at("drawn"), answer.graph.says);
-}
-
-function tiles(answer) {
-  const { counts, now, healthy } = answer;
-  const more = now && answer.failed.length ? now.step_s / healthy.step_s - 1 : null;
-  const several = (parts) =>
-    Object.entries(parts)
-      .filter(([, count]) => count)
-      .map(([name, count]) => (name.includes("-") ? `${counted(count)} ${name}` : plural(count, name, PLURALS[name])))
-      .join(", ");
-  const busiest = answer.links.reduce((best, one) => (one.total > best.total ? one : best));
-  put(
-    at("tiles"),
-    tile(
-      "step",
-      "Step",
-      now ? duration(now.step_s) : "stops",
-      more === null
-        ? answer.failed.length
-          ? `was ${duration(healthy.step_s)}`
-          : `Predict says ${duration(answer.predicted_s)}`
-        : `${more < 0.001 ? "as before" : `+${percent(more)}`}; healthy ${duration(healthy.step_s)}`,
-      now?.step_s ?? "",
-    ),
-    tile("switches", "Switches", counted(counts.total_switches), several(counts.switches), counts.total_switches),
-    tile("cables", "Cables", counted(counts.total_cables), several(counts.cables), counts.total_cables),
-    tile(
-      "bisection",
-      "Bisection",
-      percent(counts.bisection_share, 0),
-      `${prefixed(counts.bisection_bytes_per_s, "B/s")} one way, ${figures(counts.hops)} switches far`,
-      counts.bisection_share,
-    ),
-    tile("busiest", "Busiest links", percent(busiest.total, busiest.total < 0.1 ? 1 : 0), busiest.name, busiest.total),
-  );
 }
 
 /** What is broken, each with a button that mends it. */
@@ -158,6 +116,7 @@ const { switches } = (await Promise.all([ask("fabric/switches"), runForm()]))[0]
 [shownControls, shownSweep] = controls(at("controls"), switches);
 bringFlows = flowControls(at("flows-controls"));
 listen(at("drawing"), pressed);
+at("each").addEventListener("click", ({ target }) => target.dataset.part && pressed(target.dataset.part));
 takeAlong(
   csvFile("fabric", () => tabulated(at("axes").querySelector("table")), "CSV of the traffic"),
   jsonFile("fabric", () => current),

@@ -4,7 +4,6 @@ import { ask, follow, Refused } from "../ask.js";
 import { recoloured } from "../chart.js";
 import { at, put } from "../dom.js";
 import { counted, duration, percent } from "../format.js";
-import { comparison } from "../plan/compare.js";
 import { filters } from "../plan/filters.js";
 import { question, searchForm } from "../plan/form.js";
 import { handOver } from "../plan/hand_over.js";
@@ -12,6 +11,7 @@ import { scatter } from "../plan/scatter.js";
 import { bestTable, ticked } from "../plan/table.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
+import { written } from "../view.js";
 
 verdict(
   "Which layout is best on these GPUs?",
@@ -36,6 +36,7 @@ async function search() {
   try {
     const told = (said) => (said.answer ? shown(said.answer) : moved(said.progress, said.best));
     const own = ask("plan/yours", { ...asked, run: whole, keep: [] }, { signal: mine.signal });
+    own.catch(() => null); // who cancels does not wait for it
     await follow("plan", asked, told, { signal: mine.signal });
     beside_yours(await own);
   } catch (error) {
@@ -63,10 +64,7 @@ function searching(isOn) {
 function moved(share, best) {
   progress(share);
   put(at("bar-text"), percent(share, 0));
-  put(
-    at("so-far"),
-    best ? `Best so far: ${duration(best.step_s)} a step on ${counted(best.gpus)} GPUs, ${best.said}` : "",
-  );
+  put(at("so-far"), best ? `Best so far: ${best.said}` : "");
 }
 
 function refused(error) {
@@ -145,10 +143,9 @@ const compare = beside(
     at("compare-panel").hidden = ranks.length < 2;
     if (ranks.length < 2) return null;
     const asking = ranks.map((rank) => (rank === "yours" ? whole : taking(rows[rank])));
-    const { runs } = await ask("compare", { runs: asking }, { signal });
     const names = ranks.map((rank) => (rank === "yours" ? rank : `#${rank}`));
     put(at("compare-about"), `differences are to ${names[0]}; small ones are left out`);
-    return comparison(runs, names);
+    return written((await ask("compare", { runs: asking, names }, { signal })).html);
   },
   0,
 );

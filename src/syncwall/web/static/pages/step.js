@@ -15,8 +15,8 @@ import { teamFilm } from "../step/team.js";
 import { sharesTable } from "../step/team_lanes.js";
 import { command, takeAlong } from "../take_along.js";
 
-const TABS = { team: "Data-parallel step", collective: "Ring and tree", pipeline: "Pipeline" };
-const tab = () => (state.get("step.tab") in TABS ? state.get("step.tab") : "team");
+const TABS = ["team", "collective", "pipeline"];
+const tab = () => (TABS.includes(state.get("step.tab")) ? state.get("step.tab") : "team");
 const number = (key, otherwise, most) => Math.min(Math.max(Number(state.get(key, otherwise)) || otherwise, 1), most);
 let answer = null;
 let drawn = "";
@@ -73,34 +73,22 @@ function heard(changes) {
   controls(at("controls"), tab(), answer);
 }
 
-function tabs() {
-  const moved = (event) => {
-    const names = Object.keys(TABS);
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+function goTo(name) {
+  state.set({ "step.tab": name === "team" ? null : name, "step.at": null }, { lasting: true });
+}
+
+for (const name of TABS) {
+  at(`tab-${name}`).addEventListener("click", () => goTo(name));
+  at(`tab-${name}`).addEventListener("keydown", ({ key }) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[key];
     if (!by) return;
-    const next = names[(names.indexOf(tab()) + by + names.length) % names.length];
-    state.set({ "step.tab": next === "team" ? null : next, "step.at": null }, { lasting: true });
+    const next = TABS.at((TABS.indexOf(tab()) + by) % TABS.length);
+    goTo(next);
     at(`tab-${next}`).focus();
-  };
-  if (!at("tabs").children.length) {
-    put(
-      at("tabs"),
-      Object.entries(TABS).map(([name, title]) =>
-        h(
-          "button",
-          {
-            type: "button",
-            role: "tab",
-            id: `tab-${name}`,
-            "aria-controls": "film",
-            onkeydown: moved,
-            onclick: () => state.set({ "step.tab": name === "team" ? null : name, "step.at": null }, { lasting: true }),
-          },
-          title,
-        ),
-      ),
-    );
-  }
+  });
+}
+
+function tabs() {
   for (const button of at("tabs").children) {
     const chosen = button.id === `tab-${tab()}`;
     button.setAttribute("aria-selected", chosen);

@@ -1,24 +1,16 @@
 // What to search for, and what stays as it is.
 import { at, h, put } from "../dom.js";
-import { check, field, number, select, together } from "../form.js";
+import { together } from "../form.js";
 import { nodesUsed } from "../run_form.js";
 import * as state from "../state.js";
+import { SEARCHED } from "../word_list.js";
 import { fieldWords } from "../words.js";
-import { SEARCHED, searchOf } from "./question.js";
+import { searchOf } from "./question.js";
 
-const OBJECTIVES = { fastest: "the shortest step", cheapest: "the fewest GPU-hours", smallest: "the fewest GPUs" };
 const FEWER = [1, 2, 4, 8];
 
-/** Draw the form, as the address says. */
+/** Bring the form of the page to life. */
 export function searchForm() {
-  put(
-    at("search-form"),
-    field("Best is", select("plan.objective", OBJECTIVES, "fastest")),
-    number("plan.within", "Steps of at most, s", "any"),
-    number("plan.price", "USD a GPU-hour", "none"),
-    check("plan.fewer", "also try ½, ¼ and ⅛ of the nodes"),
-    h("fieldset", { id: "keep", class: "keep" }),
-  );
   together(at("search-form"));
   state.heard(shown);
   shown();

@@ -1,6 +1,7 @@
 // What a search found, to be taken along: one of its layouts as settings, run file or report, and all of them as CSV.
 import { ask } from "../ask.js";
 import { at, copying, download, h, put } from "../dom.js";
+import { csvFile } from "../exports.js";
 import { inline } from "../form.js";
 import { cell, chosenRows, layoutColumns, ranked, ticked } from "./table.js";
 
@@ -35,7 +36,6 @@ export function handOver(answer, taking, formats) {
     };
     return h("button", { type: "button", data: { settings: format }, onclick: saved }, title.replace(/ \(.*/, ""));
   });
-  const csv = () => download("layouts.csv", csvOf(answer), "text/csv");
   const link = copying(() => location.href, "Link copied");
   put(
     at("hand-over"),
@@ -46,7 +46,7 @@ export function handOver(answer, taking, formats) {
       "div",
       { class: "row" },
       h("span", { class: "quiet" }, "All of them"),
-      h("button", { type: "button", data: { export: "csv" }, onclick: csv }, "CSV"),
+      csvFile("layouts", () => rowsOf(answer)),
       h("button", { type: "button", onclick: link }, "Copy link"),
     ),
     said,
@@ -54,7 +54,7 @@ export function handOver(answer, taking, formats) {
 }
 
 /** The rows that are shown, a line each; seconds and bytes as they are. */
-function csvOf(answer) {
+function rowsOf(answer) {
   const rows = chosenRows(answer);
   const cells = layoutColumns(ranked(answer));
   const head = ["rank", "gpus", ...cells, "step_s", "step_p10_s", "step_p90_s", "tokens_per_s_per_gpu", "mfu"];
@@ -71,11 +71,5 @@ function csvOf(answer) {
     row.gpu_hours_per_billion_tokens,
     row.tie ?? "",
   ]);
-  const all = [[...head, "memory_bytes", "exposed_s", "gpu_hours_per_billion_tokens", "tie"], ...lines];
-  return all
-    .map((one) => one.map(quoted).join(","))
-    .join("\n")
-    .concat("\n");
+  return [[...head, "memory_bytes", "exposed_s", "gpu_hours_per_billion_tokens", "tie"], ...lines];
 }
-
-const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));

@@ -1,28 +1,6 @@
 // A search as the server is asked for it: equal questions are asked with equal words, so that it can keep the answers.
 
-/** Fields of a layout that a search may choose (`plan.space.SEARCHED`). */
-export const SEARCHED = [
-  "overlap_pp",
-  "overlap_tp",
-  "overlap_parameters",
-  "overlap_gradients",
-  "balanced_stages",
-  "sp",
-  "recompute",
-  "recompute_layers",
-  "virtual_stages",
-  "schedule",
-  "shard",
-  "shard_degree",
-  "tp",
-  "pp",
-  "cp",
-  "ep",
-  "etp",
-  "micro_batch",
-  "dispatcher",
-  "overlap_ep",
-];
+import { SEARCHED } from "../word_list.js";
 
 /** The search of `run` with `more` wishes: of its layout only what stays as it is matters. */
 export function searchOf(run, { keep = [], nodes = [], objective = "fastest", ...more } = {}) {

@@ -1,6 +1,5 @@
 // The best layouts as a table: sorted by any column, filtered, with a box to tick for each.
 import { h } from "../dom.js";
-import { counted, duration, figures, percent } from "../format.js";
 import * as state from "../state.js";
 import { table, unseen, words } from "../table.js";
 
@@ -126,15 +125,12 @@ function line(rank, row, cells, several) {
     data: { rank, value: row.step_s, memory: row.memory_bytes },
     cells: [
       h("label", { class: "check" }, box, rank),
-      several && counted(row.gpus),
+      several && row.texts.GPUs,
       ...cells.map((name) => cell(row, name)),
-      duration(row.step_s),
-      row.step_interval_s.map((seconds) => figures(seconds)).join("–"),
-      counted(row.tokens_per_s_per_gpu),
-      percent(row.mfu),
-      { content: figures(row.memory_bytes / 1e9), class: row.fits ? "" : "fault" },
-      percent(row.exposed_s / row.step_s, 0),
-      figures(row.cost),
+      ...["step", "80% interval", "tokens/s/GPU", "MFU"].map((name) => row.texts[name]),
+      { content: row.texts.GB, class: row.fits ? "" : "fault" },
+      row.texts.waits,
+      row.texts.cost,
       isYours ? "" : h("a", { href: taken(row), "aria-label": `Use number ${rank}` }, "use this"),
     ],
   };

@@ -29,12 +29,7 @@ export function searchHere({ layout, step_s, fits }) {
     put(place, "looking at all layouts …");
     const told = ({ progress, best, answer }) => {
       if (answer) shown(answer);
-      else
-        put(
-          place,
-          `${percent(progress, 0)} looked at`,
-          best ? `; best so far ${duration(best.step_s)}: ${best.said}` : "",
-        );
+      else put(place, `${percent(progress, 0)} looked at`, best ? `; best so far ${best.said}` : "");
     };
     try {
       await follow("plan", asked, told, { signal });

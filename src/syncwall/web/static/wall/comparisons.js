@@ -1,14 +1,10 @@
 // Other runs beside the one in the form: what differs from it, kept in the address as
 // `wall.with=cluster:dgx-b200;layout.tp:4,layout.pp:2`.
-import { h } from "../dom.js";
-import { field } from "../form.js";
 import * as state from "../state.js";
 
 const EDIT =
   /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
 const MOST = 5;
-/** Colours of the runs, the one in the form first. */
-export const COLOURS = ["--accent", "--exposed-tp", "--optimizer", "--attention", "--exposed-dp", "--host"];
 
 /** Each comparison as its edits: `[[["cluster", "dgx-b200"]], …]`. */
 export function comparisons() {
@@ -60,13 +56,11 @@ export function remove(index) {
   state.set({ "wall.with": kept(all), "wall.of": null }, { lasting: true });
 }
 
-/** The form that adds one. */
-export function adding(clusters) {
-  const plain = { autocomplete: "off", spellcheck: "false" };
-  const cluster = h("input", { ...plain, list: "cluster-list", id: "with-cluster", placeholder: clusters });
-  const layout = h("input", { ...plain, id: "with-edits", placeholder: "layout.tp=4 layout.pp=2" });
-  const said = h("span", { class: "fault", role: "alert" });
-  const add = (event) => {
+/** Let the form `form` add one. */
+export function adding(form) {
+  const [cluster, layout] = form.querySelectorAll("input");
+  const said = form.querySelector("[role=alert]");
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     const words = layout.value
       .trim()
@@ -84,13 +78,5 @@ export function adding(clusters) {
     if (said.textContent) return;
     cluster.value = layout.value = "";
     state.set({ "wall.with": kept([...comparisons(), found]) }, { lasting: true });
-  };
-  return h(
-    "form",
-    { "aria-label": "Compare with", onsubmit: add },
-    field("Compare with: cluster", cluster),
-    field("and / or with other keys", layout),
-    h("button", { type: "submit" }, "Add"),
-    said,
-  );
+  });
 }
