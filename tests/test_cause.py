@@ -16,7 +16,7 @@ from syncwall.cause import Cause, CauseKind
 from syncwall.explain.traces.activity import COMPUTE, COPY
 from syncwall.explain.traces.rank import KINDS, _kind
 from syncwall.lab.comparison import GROUPS
-from syncwall.measure.step import CAUSES
+from syncwall.measure.training_step import CAUSES
 from syncwall.read.trace import _KINDS
 from syncwall.work.block import EXPOSED, Stream
 from syncwall.work.operations import CollectiveKind

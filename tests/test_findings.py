@@ -7,7 +7,7 @@ import pytest
 from syncwall.cli import main
 from syncwall.lab.comparison import LabComparison, predicted_steps
 from syncwall.lab.experiment import read_experiment
-from syncwall.lab.run import LabRecord
+from syncwall.lab.experiment_run import LabRecord
 from syncwall.measure.result import Result
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from syncwall.explain.answer import explain
 from syncwall.problems import InputError
 from syncwall.show.prediction import assumed
 from syncwall.work.block import Block, Operation
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 
 MODULE = """
 from dataclasses import replace

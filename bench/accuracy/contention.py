@@ -1,8 +1,8 @@
 """Real flows in a lab that share links, beside predictions.
 
 Rings of Gloo in and out of the order of hosts, equal and unequal jobs over one uplink, and a slow
-link, beside `lab.network.rings_s`; TCP connections that the kernel hashes over eight spines, beside
-`network.routes.drawn`. All-to-all over Gloo is shown, not judged: it is no coupled stream.
+link, beside `lab.virtual_network.rings_s`; TCP connections that the kernel hashes over eight spines, beside
+`network.routing.drawn`. All-to-all over Gloo is shown, not judged: it is no coupled stream.
 """
 
 import subprocess
@@ -18,11 +18,11 @@ import numpy as np
 from bench import ROOT
 from syncwall.lab import Topology, lab
 from syncwall.lab.experiment import Fault, SlowLink
-from syncwall.lab.hosts import Hosts
-from syncwall.lab.machine import awake, inside
-from syncwall.lab.network import ends_of_lab, links_of_lab, rings_s
-from syncwall.network.routes import Routes, drawn
-from syncwall.network.streams import Pairs, all_to_all, place_groups
+from syncwall.lab.host_machine import awake, inside
+from syncwall.lab.virtual_hosts import Hosts
+from syncwall.lab.virtual_network import ends_of_lab, links_of_lab, rings_s
+from syncwall.network.flows import Pairs, all_to_all, place_groups
+from syncwall.network.routing import Routes, drawn
 
 JOBS = ROOT / "tests" / "lab" / "jobs"
 RATE = 25e6

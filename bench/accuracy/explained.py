@@ -37,7 +37,7 @@ from syncwall.explain.collective_benchmarks import (
     judged,
 )
 from syncwall.explain.traces.job_traces import explain_traces, summaries, trace_files
-from syncwall.explain.traces.ranks import explain_ranks
+from syncwall.explain.traces.rank_comparison import explain_ranks
 from syncwall.problems import InputError
 
 KNOWN = MACHINES | {"superbench_": "dgx-a100-40", "mlperf50_smc_b200": "dgx-b200"}

@@ -21,8 +21,8 @@ from bench.fit.tables import csv_rows, nccl_tests
 from syncwall.cost.measured import GemmPoint, MachineMeasurements
 from syncwall.documents import read_document
 from syncwall.records import plain
+from syncwall.validate.accuracy_report import Report, SetReport
 from syncwall.validate.evaluation import ValidatedRun, outcomes
-from syncwall.validate.report import Report, SetReport
 from syncwall.validate.table import STALLED, RowUse, corpus_part
 
 GOALS = ROOT / "docs" / "accuracy_goals.yaml"

@@ -20,9 +20,9 @@ from syncwall.answer.prediction import predict
 from syncwall.describe import Run
 from syncwall.describe.run import MeasuredSpeed
 from syncwall.validate.evaluation import fastest
-from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
 from syncwall.validate.table import RunRow
+from syncwall.validate.table_machines import CannotRepresent
 
 Rows = dict[str, RunRow]
 Without = Callable[[RunRow, Rows], dict[str, str]]

@@ -11,7 +11,7 @@ from bench import ROOT, Dirs
 from bench.accuracy.figures import Figures, figures, gated, read_goals
 from bench.accuracy.pages import BUILT_IN, JUDGED, remembered, rewritten, stale
 from bench.fit.files import rows_of
-from syncwall.validate.report import reported
+from syncwall.validate.accuracy_report import reported
 from syncwall.validate.score import read_baselines
 from syncwall.validate.table import RowUse, RunRow, corpus_part
 

@@ -18,8 +18,8 @@ import numpy as np
 from bench import ROOT, Dir
 from bench.accuracy.pages import markdown, percent
 from syncwall.answer.many import SIZES
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.cost.prices import expected_slowdown
-from syncwall.cost.software import framework_or_default
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import Baselines, read_baselines

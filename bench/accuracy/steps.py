@@ -25,7 +25,7 @@ from syncwall.lab.closed_loop import device_of
 from syncwall.lab.comparison import ledger_groups
 from syncwall.measure.calibrate import joined_calibrations as joined_measurements
 from syncwall.measure.calibrate import measured_of
-from syncwall.measure.kernels import Times
+from syncwall.measure.kernel_times import Times
 from syncwall.measure.result import MachineLoad, Meter, Result, watched
 from syncwall.measure.team import Team, joined
 

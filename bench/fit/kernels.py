@@ -23,7 +23,7 @@ from bench.fit.ratios import Ratios, flash_2, ratios
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import AttentionFit, GemmFit
 from syncwall.cost.compute import attention_seconds, gemm_alone_seconds
-from syncwall.cost.software import ResolvedSoftware
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.describe import Device, Software, lookup
 from syncwall.work.operations import CoreAttention, Gemm
 

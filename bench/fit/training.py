@@ -19,7 +19,7 @@ from bench import Dirs
 from bench.fit.files import readable, rows_of, update
 from bench.fit.search import Values, search
 from syncwall.catalogue import BUILT_IN, catalogue_overlay
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe.software import Framework
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import ValidationCase, cases_of

@@ -13,10 +13,10 @@ import numpy as np
 from bench import Dirs
 from bench.fit.files import comments, readable, rows_of, update
 from syncwall.validate.evaluation import UNSAID, fastest
-from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import COLUMNS, ValidationCase, case_of
 from syncwall.validate.score import evenly
 from syncwall.validate.table import RunRow
+from syncwall.validate.table_machines import CannotRepresent
 
 MOST_ROWS, FEWEST = 80, 3
 

@@ -13,13 +13,13 @@ from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.describe.layout import Schedule
 from syncwall.describe.rules import broken_rules, possible
-from syncwall.job.plan import DAY_S, JobPlan, expected_s
-from syncwall.job.settled import job_plan
+from syncwall.job.job_plan import DAY_S, JobPlan, expected_s
+from syncwall.job.settled_job import job_plan
 from syncwall.job.simulation import simulate
-from syncwall.network.routes import Ends, Routes, drawn
-from syncwall.network.streams import Usage, fair_rates, load_bound_s, place_groups, ring_flows
+from syncwall.network.flows import Usage, fair_rates, load_bound_s, place_groups, ring_flows
+from syncwall.network.routing import Ends, Routes, drawn
 from syncwall.plan.choices import FabricKind
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.fabric.sized_links import fabric_named
 from syncwall.plan.search import search as searched
 from syncwall.plan.space import Space, grids
 from syncwall.show.layout import layout_words

@@ -18,8 +18,8 @@ from tests.watch.watched_job import JOBS, SCRIPT, WatchedJob, events_of
 
 from bench.scale.serve import cpu_s
 from syncwall.lab import Topology, lab
-from syncwall.lab.hosts import Hosts
-from syncwall.lab.machine import issue
+from syncwall.lab.host_machine import issue
+from syncwall.lab.virtual_hosts import Hosts
 from syncwall.measure.result import MachineLoad, Meter
 from syncwall.show.numbers import duration
 from syncwall.watch.events import FindingKind, Group

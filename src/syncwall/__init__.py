@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from syncwall.answer.sweep import sweep as sweep
     from syncwall.answer.timeline import Timeline as Timeline
     from syncwall.capture.program_file import write_program as write_program
-    from syncwall.capture.step import capture as capture
-    from syncwall.capture.step import capturing as capturing
+    from syncwall.capture.step_function import capture as capture
+    from syncwall.capture.step_function import capturing as capturing
     from syncwall.cause import Cause as Cause
     from syncwall.cost.calibration import Calibration as Calibration
     from syncwall.cost.communication import Network as Network
@@ -67,21 +67,21 @@ if TYPE_CHECKING:
     from syncwall.describe.rl_and_islands import RlStep as RlStep
     from syncwall.explain.answer import Explanation as Explanation
     from syncwall.explain.question import explain as explain
-    from syncwall.job.compare import Comparison as Comparison
-    from syncwall.job.compare import compare as compare
     from syncwall.job.completion import Completion as Completion
     from syncwall.job.completion import finish as finish
-    from syncwall.plan.fabric.answer import FabricAnswer as FabricAnswer
+    from syncwall.job.job_comparison import Comparison as Comparison
+    from syncwall.job.job_comparison import compare as compare
+    from syncwall.plan.fabric.fabric_answer import FabricAnswer as FabricAnswer
     from syncwall.plan.network.needed import NetworkPlan as NetworkPlan
-    from syncwall.plan.placement.answer import PlacementAnswer as PlacementAnswer
+    from syncwall.plan.placement.best_placement import PlacementAnswer as PlacementAnswer
     from syncwall.plan.search import SearchResult as SearchResult
-    from syncwall.plan.wall.answer import WallPlan as WallPlan
+    from syncwall.plan.wall.sync_wall import WallPlan as WallPlan
     from syncwall.problems import InputError as InputError
     from syncwall.read.machine_measured import read_machine_measured as read_machine_measured
-    from syncwall.read.program import read_program as read_program
+    from syncwall.read.recorded_program import read_program as read_program
     from syncwall.timeline.ledger import Ledger as Ledger
-    from syncwall.validate.report import Report as Report
-    from syncwall.validate.report import validate as validate
+    from syncwall.validate.accuracy_report import Report as Report
+    from syncwall.validate.accuracy_report import validate as validate
     from syncwall.work.program import Program as Program
 
 __version__ = "0.2.0"
@@ -97,7 +97,7 @@ _HOME = {
     "syncwall.answer.sweep": "sweep",
     "syncwall.answer.timeline": "Timeline",
     "syncwall.capture.program_file": "write_program",
-    "syncwall.capture.step": "capturing",
+    "syncwall.capture.step_function": "capturing",
     "syncwall.cause": "Cause",
     "syncwall.cost.calibration": "Calibration",
     "syncwall.cost.communication": "Network",
@@ -109,18 +109,18 @@ _HOME = {
     "syncwall.describe.lookup": "cluster clusters device devices link model models prices run",
     "syncwall.describe.rl_and_islands": "Islands RlStep",
     "syncwall.explain.answer": "Explanation",
-    "syncwall.job.compare": "Comparison compare",
+    "syncwall.job.job_comparison": "Comparison compare",
     "syncwall.job.completion": "Completion finish",
-    "syncwall.plan.fabric.answer": "FabricAnswer",
+    "syncwall.plan.fabric.fabric_answer": "FabricAnswer",
     "syncwall.plan.network.needed": "NetworkPlan",
-    "syncwall.plan.placement.answer": "PlacementAnswer",
+    "syncwall.plan.placement.best_placement": "PlacementAnswer",
     "syncwall.plan.search": "SearchResult",
-    "syncwall.plan.wall.answer": "WallPlan",
+    "syncwall.plan.wall.sync_wall": "WallPlan",
     "syncwall.problems": "InputError",
     "syncwall.read.machine_measured": "read_machine_measured",
-    "syncwall.read.program": "read_program",
+    "syncwall.read.recorded_program": "read_program",
     "syncwall.timeline.ledger": "Ledger",
-    "syncwall.validate.report": "Report",
+    "syncwall.validate.accuracy_report": "Report",
     "syncwall.work.program": "Program",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}

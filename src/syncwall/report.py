@@ -22,19 +22,19 @@ from syncwall.job.completion import Completion, JobChange, finish, job_changes
 from syncwall.lab.closed_loop import Forecast, step_label
 from syncwall.lab.comparison import EXPOSED, Compared, ledger_groups, predicted_steps
 from syncwall.lab.experiment import Fault
-from syncwall.lab.network import rate_text
-from syncwall.lab.run import LabRecord
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.lab.virtual_network import rate_text
 from syncwall.measure.collectives import CollectiveRow, SkippedKind
-from syncwall.measure.kernels import KernelRow, Times
+from syncwall.measure.kernel_times import KernelRow, Times
 from syncwall.measure.links import LinkRow
 from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import JobFacts, MachineLoad, Result
-from syncwall.measure.step import StepData
 from syncwall.measure.suspects import SlowComponent
+from syncwall.measure.training_step import StepData
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import SyncWall, wall_of
+from syncwall.plan.wall.sync_wall import SyncWall, wall_of
 from syncwall.problems import InputError, Problem
-from syncwall.read.program import read_program
+from syncwall.read.recorded_program import read_program
 
 _LARGEST: Final = 1e25
 _SHORTEST_STEP_S: Final = 1e-9

@@ -11,8 +11,8 @@ from syncwall.cost.calibration import calibration
 from syncwall.cost.contended_network import DRAWS, ContendedNetwork, SharedLinks
 from syncwall.describe import lookup
 from syncwall.network.graph import links_of_tiers
-from syncwall.network.routes import ROUTINGS
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.network.routing import ROUTINGS
+from syncwall.plan.fabric.sized_links import fabric_named
 from syncwall.problems import InputError
 from syncwall.work.operations import Collective, Group
 

@@ -11,7 +11,7 @@ import syncwall as sw
 from syncwall.answer.many import SIZES, memory_of, timed_layouts
 from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import CatalogueKind, names
-from syncwall.cost.software import ResolvedSoftware
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules

@@ -1,7 +1,7 @@
 """What could fill an open field, and which of it is likeliest."""
 
 from syncwall.answer.settled import candidates, choices
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout
 from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules

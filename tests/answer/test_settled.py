@@ -12,7 +12,7 @@ from syncwall.answer import settled as module
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.settled import FASTEST, SettledRun, settle
 from syncwall.catalogue import CatalogueKind, names
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.base import is_open
 from syncwall.describe.layout import Recompute, Schedule, Shard

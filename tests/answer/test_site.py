@@ -13,7 +13,7 @@ import syncwall as sw
 from syncwall.answer.improvements import changed
 from syncwall.answer.known import site_at, site_from
 from syncwall.answer.site import UNKNOWN_SITE, Site, site_prior
-from syncwall.cost.software import AS_CATALOGUED, KNOBS
+from syncwall.cost.framework_costs import AS_CATALOGUED, KNOBS
 from syncwall.describe.run import KnownRun
 from tests.answer.known_steps import COMPUTING, known
 from tests.answer.test_prediction import FSDP, run

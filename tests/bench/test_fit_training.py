@@ -10,7 +10,7 @@ from bench.fit.search import Values
 from bench.fit.training import MOST_ROWS, PARAMETERS, TRAINED, Problem, patched, texts_of
 
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping

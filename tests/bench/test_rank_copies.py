@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.explain.traces.job_traces import summaries, trace_files
-from syncwall.explain.traces.ranks import explain_ranks
+from syncwall.explain.traces.rank_comparison import explain_ranks
 from tests.explain.traces.rank_copies import Copies
 
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "measured" / "04_traces"

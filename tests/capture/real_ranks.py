@@ -10,7 +10,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncwall.capture.communication import communication
+from syncwall.capture.collectives import communication
 
 
 class Listener(TorchDispatchMode):  # type: ignore[misc]

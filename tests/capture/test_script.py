@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 from syncwall.cli import main
 from syncwall.problems import InputError
-from syncwall.read.program import read_program
+from syncwall.read.recorded_program import read_program
 from syncwall.show.schema import schema
 from tests.capture.broken_scripts import BEGIN, MODEL, TRAIN
 
@@ -139,7 +139,7 @@ def test_a_wrong_call_is_refused_before_anything_runs(words, said, desk, capsys)
 def test_without_torch_there_is_advice(desk, capsys, monkeypatch):
     import syncwall as sw
 
-    monkeypatch.setattr("syncwall.capture.step.find_spec", lambda name: None)
+    monkeypatch.setattr("syncwall.capture.step_function.find_spec", lambda name: None)
     Path("a.py").touch()
     assert main(["capture", "a.py"]) == 2
     advice = 'PyTorch is not installed: pip install "syncwall[capture]"\n'

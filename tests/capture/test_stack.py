@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from syncwall.answer.prediction import predict  # noqa: E402
 from syncwall.capture.stack import stack_of_calls, written  # noqa: E402
-from syncwall.capture.step import capturing  # noqa: E402
+from syncwall.capture.step_function import capturing  # noqa: E402
 from syncwall.describe import Model, Run, lookup  # noqa: E402
 from syncwall.describe.layer_kinds import of_a_sample  # noqa: E402
 from tests.capture.models import resnet_50  # noqa: E402

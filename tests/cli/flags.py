@@ -1,16 +1,14 @@
 """The arguments that a verb takes, as its help lists them."""
 
-from syncwall.cli import flags, verbs
+from syncwall.cli import flags
+from syncwall.cli.commands import commands, types_of
 
-
-def commands() -> list[str]:
-    """Every verb, and of a verb with parts every part: "show", "measure links"."""
-    return verbs.commands()
+__all__ = ["commands", "every_flag", "flags_of", "short_forms"]
 
 
 def every_flag(command: str) -> list[flags.Flag]:
     """The flags and arguments of `command`."""
-    return flags.flags_of(*verbs.types_of(command))
+    return flags.flags_of(*types_of(command))
 
 
 def flags_of(command: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.cli import main
-from syncwall.cli.verbs import DOES as VERBS
+from syncwall.cli.commands import DOES as VERBS
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from syncwall.cli import main
+from syncwall.cli.commands import DOES as VERBS
 from syncwall.cli.help import help_text
-from syncwall.cli.verbs import DOES as VERBS
 from syncwall.describe.choice import documented
 from syncwall.describe.job import Checkpoints, Failures, Power
-from syncwall.job import settled
+from syncwall.job import settled_job
 from tests.cli.flags import commands, every_flag
 
 COMMANDS = commands()
@@ -95,25 +95,25 @@ def test_all_verbs_are_listed(capsys):
 @pytest.mark.parametrize(
     ("described", "field", "said", "value"),
     [
-        (Failures, "detection_s", "10 min", settled.DETECTION_S == 600),
+        (Failures, "detection_s", "10 min", settled_job.DETECTION_S == 600),
         (
             Failures,
             "restart_s",
             "1 min and 8.5 ms for each GPU",
-            (settled.RESTART_S, settled.RESTART_PER_GPU_S) == (60, 0.0085),
+            (settled_job.RESTART_S, settled_job.RESTART_PER_GPU_S) == (60, 0.0085),
         ),
-        (Failures, "repair_s", "1 day", settled.REPAIR_S == 86400),
-        (Failures, "rack_nodes", "4", settled.RACK_NODES == 4),
+        (Failures, "repair_s", "1 day", settled_job.REPAIR_S == 86400),
+        (Failures, "rack_nodes", "4", settled_job.RACK_NODES == 4),
         (
             Checkpoints,
             "storage_bytes_per_s",
             "1 GB/s a node, 100 GB/s at most",
-            (settled.STORAGE_PER_NODE, settled.STORAGE_AT_MOST) == (1e9, 100e9),
+            (settled_job.STORAGE_PER_NODE, settled_job.STORAGE_AT_MOST) == (1e9, 100e9),
         ),
-        (Checkpoints, "copy_bytes_per_s", "1 GB/s", settled.COPY_PER_GPU == 1e9),
-        (Power, "load", "0.8", settled.LOAD == 0.8),
-        (Power, "host", "0.5", settled.HOST == 0.5),
-        (Power, "pue", "1.2", settled.PUE == 1.2),
+        (Checkpoints, "copy_bytes_per_s", "1 GB/s", settled_job.COPY_PER_GPU == 1e9),
+        (Power, "load", "0.8", settled_job.LOAD == 0.8),
+        (Power, "host", "0.5", settled_job.HOST == 0.5),
+        (Power, "pue", "1.2", settled_job.PUE == 1.2),
     ],
 )
 def test_defaults_of_a_job_are_said_as_they_are(described, field, said, value):

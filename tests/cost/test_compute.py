@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from syncwall.catalogue import CatalogueKind
 from syncwall.cost.calibration import AttentionFit, Calibration, GemmFit
 from syncwall.cost.compute import attention_seconds, gemm_alone_seconds, gemm_seconds
-from syncwall.cost.software import ResolvedSoftware
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.describe import Device, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.names import load

@@ -9,7 +9,7 @@ import pytest
 import syncwall as sw
 from syncwall.answer.many import shares_of
 from syncwall.cause import Cause
-from syncwall.cost.software import AS_CATALOGUED, KNOBS
+from syncwall.cost.framework_costs import AS_CATALOGUED, KNOBS
 from tests.answer.test_prediction import FSDP, run
 
 CAUSES = {

@@ -7,6 +7,7 @@ from syncwall.answer import predict
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import convolution_seconds, gemm_alone_seconds
 from syncwall.cost.corrections import Corrections, MeasuredNetwork
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.cost.measured import (
     CollectiveTable,
     ConvolutionPoint,
@@ -14,7 +15,6 @@ from syncwall.cost.measured import (
     GemmPoint,
     MachineMeasurements,
 )
-from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.work.operations import (

@@ -6,13 +6,13 @@ import pytest
 import syncwall as sw
 from syncwall.catalogue import CatalogueKind, names
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import SCALED_SPEED, ResolvedSoftware, framework_or_default
+from syncwall.cost.framework_costs import SCALED_SPEED, ResolvedSoftware, framework_or_default
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.describe.software import at
 from syncwall.work.block import Scope, Work
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import cluster, model
 
 H100 = lookup.device("h100-sxm")

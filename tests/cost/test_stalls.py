@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syncwall as sw
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.cost.prices import expected_slowdown, probability
-from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout
 from syncwall.describe.software import Stalls
 

@@ -12,7 +12,7 @@ import pytest
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.huggingface.dense import ENCODERS, PAIRS
 from syncwall.work.flops import forward_flops
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 
 pytestmark = [
     pytest.mark.slow,

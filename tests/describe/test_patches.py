@@ -9,7 +9,7 @@ from syncwall.describe import Layout, Model, Run, lookup
 from syncwall.describe.transformer import Patches
 from syncwall.problems import InputError
 from syncwall.work.flops import forward_flops
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import cluster
 
 SMALL: dict[str, Any] = {

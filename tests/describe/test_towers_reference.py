@@ -14,7 +14,7 @@ from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.huggingface.towers import TOWERS
 from syncwall.work.flops import forward_flops
 from syncwall.work.memory import step_memory
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.towers import TINY_TOWERS, built, inputs, trained_only
 
 pytestmark = [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from syncwall.job.plan import DAY_S, Failure, JobPlan
+from syncwall.job.job_plan import DAY_S, Failure, JobPlan
 
 LLAMA_RATE = 419 / 54 / DAY_S
 """Unexpected interruptions in a second of Llama 3 405B (arXiv:2407.21783, table 5)."""

@@ -3,7 +3,7 @@
 from math import ceil
 from random import Random
 
-from syncwall.job.plan import JobPlan
+from syncwall.job.job_plan import JobPlan
 
 
 def played(plan: JobPlan, random: Random) -> tuple[float, float]:

@@ -2,8 +2,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe.job import FailureCause, FailureRates
-from syncwall.job.plan import DAY_S
-from syncwall.job.settled import FailureUnits, _poisson_quantile, failure_causes, job_plan
+from syncwall.job.job_plan import DAY_S
+from syncwall.job.settled_job import FailureUnits, _poisson_quantile, failure_causes, job_plan
 
 
 def rates(**cause: object) -> FailureRates:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import syncwall as sw
-from syncwall.job.compare import Beside
+from syncwall.job.job_comparison import Beside
 from tests.laws.questions import law, questions
 
 LAYOUT = sw.Layout(shard="fsdp", global_batch=1024)

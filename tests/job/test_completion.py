@@ -7,11 +7,11 @@ import pytest
 
 import syncwall as sw
 from syncwall.cause import Cause
-from syncwall.job import settled
+from syncwall.job import settled_job
 from syncwall.job.bill import usual_price
 from syncwall.job.completion import finish, job_changes
-from syncwall.job.plan import DAY_S
-from syncwall.job.settled import job_plan
+from syncwall.job.job_plan import DAY_S
+from syncwall.job.settled_job import job_plan
 
 RUN = sw.Run(
     model="llama-3.1-8b",
@@ -153,7 +153,7 @@ def test_changes_are_computed_again_and_sorted():
     assert best.completion.settled.plan.interval_s < 6 * 3600
     assert best.gained_s > 0
     quick = next(c for c in found if c.what.startswith("failures.detection"))
-    assert quick.completion.settled.plan.detection_s == settled.QUICK_DETECTION_S
+    assert quick.completion.settled.plan.detection_s == settled_job.QUICK_DETECTION_S
 
 
 def test_what_was_measured_goes_before_what_is_predicted_and_can_be_changed():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.job.plan import Failure, JobPlan, best_interval_s, interval_curve, slow_down
+from syncwall.job.job_plan import Failure, JobPlan, best_interval_s, interval_curve, slow_down
 
 
 def plan(blocking_s=20.0, per_s=1e-5, written_s=0.0, interval_s=3600.0):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.describe import Run
 from syncwall.job.completion import Completion, finish
-from syncwall.job.settled import predicted_phases
+from syncwall.job.settled_job import predicted_phases
 
 RUN = Run(
     model="llama-3.1-8b",

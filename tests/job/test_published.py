@@ -12,8 +12,8 @@ import pytest
 import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.describe.lookup import failure_rates
-from syncwall.job.plan import DAY_S, JobPlan, best_interval_s, slow_down
-from syncwall.job.settled import FailureUnits, failure_causes, job_plan
+from syncwall.job.job_plan import DAY_S, JobPlan, best_interval_s, slow_down
+from syncwall.job.settled_job import FailureUnits, failure_causes, job_plan
 from syncwall.job.simulation import SimulatedJobs, simulate
 
 DAYS = 54.0

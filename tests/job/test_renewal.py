@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats
 
-from syncwall.job.plan import best_interval_s, daly_s, expected_s, slow_down, young_s
+from syncwall.job.job_plan import best_interval_s, daly_s, expected_s, slow_down, young_s
 
 
 def test_without_failures_the_time_is_that_of_work_and_checkpoints():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import booleans, floats, integers
 
 from syncwall.cause import Cause
-from syncwall.job.plan import DAY_S, Failure, best_interval_s, expected_s
+from syncwall.job.job_plan import DAY_S, Failure, best_interval_s, expected_s
 from syncwall.job.simulation import SimulatedJobs, simulate, simulate_all
 from tests.job.plans import LLAMA_RATE, plan
 from tests.job.reference import played

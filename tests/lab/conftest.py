@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from syncwall.lab.machine import new_name
+from syncwall.lab.host_machine import new_name
 
 
 def why_not() -> str:

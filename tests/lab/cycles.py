@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from syncwall.lab import machine
+from syncwall.lab import host_machine
 
 ENDS = ("none", "worker", "SIGINT", "SIGTERM", "SIGKILL", "SIGINT twice")
 MARK = "SYNCWALL_CYCLE"
@@ -109,7 +109,7 @@ def cycle(folder: Path, name: str, end: str, *, real: bool) -> str:
 
 
 def own_labs(name: str) -> list[str]:
-    return [lab.name for lab in machine.labs() if lab.name.startswith(f"{name}-")]
+    return [lab.name for lab in host_machine.labs() if lab.name.startswith(f"{name}-")]
 
 
 def remove(name: str, *, everything: bool) -> None:

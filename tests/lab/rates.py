@@ -3,7 +3,7 @@
 import statistics
 
 from syncwall.lab import Topology, lab
-from syncwall.lab.run import link_rate
+from syncwall.lab.experiment_run import link_rate
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.result import Result
 

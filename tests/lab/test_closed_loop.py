@@ -11,7 +11,7 @@ from syncwall.cli import main
 from syncwall.lab import Topology, lab
 from syncwall.lab.comparison import predicted_steps
 from syncwall.lab.experiment import Experiment, Fault, Kill, SlowLink, SlowWorker
-from syncwall.lab.run import LabRecord, link_rate, run_experiment
+from syncwall.lab.experiment_run import LabRecord, link_rate, run_experiment
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.result import Result
 

@@ -7,8 +7,8 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of, step_settings
 from syncwall.lab.comparison import LabComparison, predicted_steps
 from syncwall.lab.experiment import LabJob
-from syncwall.lab.network import Topology
-from syncwall.lab.run import LabRecord
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.lab.virtual_network import Topology
 from syncwall.measure.result import Result
 from syncwall.problems import InputError
 

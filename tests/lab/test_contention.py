@@ -7,7 +7,7 @@ import pytest
 from bench.accuracy.contention import CASES, measured_s, predicted_s
 
 from syncwall.lab import Topology, lab
-from syncwall.lab.machine import inside
+from syncwall.lab.host_machine import inside
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.alone]
 SHORT = [case for case in CASES if case.name in ("ring crossed, 2:1", "two equal jobs")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
 from syncwall.lab.experiment import Experiment, read_experiment
-from syncwall.lab.hosts import slow_loaders
+from syncwall.lab.virtual_hosts import slow_loaders
 from syncwall.problems import InputError
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "lab").glob("*.yaml"))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from syncwall.explain.traces.job_traces import summaries, trace_files
-from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
+from syncwall.explain.traces.rank_comparison import RanksVerdict, explain_ranks
 from syncwall.lab import Topology, lab
 from syncwall.lab.experiment import Fault, SlowLink, SlowLoader, SlowWorker
-from syncwall.lab.hosts import Hosts
+from syncwall.lab.virtual_hosts import Hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.alone]
 

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from syncwall.lab import Topology, lab, machine
+from syncwall.lab import Topology, host_machine, lab
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowWorker
-from syncwall.lab.hosts import Hosts, Terminated
-from syncwall.lab.run import link_rate
+from syncwall.lab.experiment_run import link_rate
+from syncwall.lab.virtual_hosts import Hosts, Terminated
 
 pytestmark = pytest.mark.lab
 NEEDS_IPERF3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
@@ -107,7 +107,7 @@ def test_sigterm_removes_the_hosts():
     with pytest.raises(Terminated):
         run()
     thread.join()
-    assert names[0] not in [one.name for one in machine.labs()]
+    assert names[0] not in [one.name for one in host_machine.labs()]
 
 
 @NEEDS_IPERF3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from syncwall.lab import Topology
-from syncwall.lab.network import links_of_lab, rings_s
+from syncwall.lab.virtual_network import links_of_lab, rings_s
 from syncwall.network.graph import slowed
 
 TWO_LEAVES = Topology(hosts=4, rate_bytes_per_s=25e6, leaves=2, oversubscription=2)

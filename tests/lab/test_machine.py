@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from syncwall.cli import main
-from syncwall.lab import machine
-from syncwall.lab.network import Topology
+from syncwall.lab import host_machine
+from syncwall.lab.virtual_network import Topology
 from syncwall.problems import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_a_missing_tool_is_named_with_its_package(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     with pytest.raises(InputError, match="`ip` is not installed: apt-get install iproute2"):
-        machine.needed("up")
+        host_machine.needed("up")
 
 
 @pytest.mark.lab
@@ -69,14 +69,14 @@ def test_up_list_down(tmp_path, capsys):
 
 @pytest.mark.lab
 def test_down_ends_what_runs_inside_and_only_that():
-    name = machine.new_name("test")
+    name = host_machine.new_name("test")
     other = subprocess.Popen(["sleep", "30"])
-    made = machine.up(Topology(hosts=1), name)
+    made = host_machine.up(Topology(hosts=1), name)
     inner = subprocess.Popen(["ip", "netns", "exec", made.hosts[0], "sleep", "30"])
     time.sleep(0.2)
-    found = next(lab for lab in machine.labs() if lab.name == name)
+    found = next(lab for lab in host_machine.labs() if lab.name == name)
     assert found.processes == 1
-    assert machine.down(name) == [name]
+    assert host_machine.down(name) == [name]
     assert inner.wait(timeout=5) == -9
     assert other.poll() is None
     other.kill()
@@ -85,7 +85,7 @@ def test_down_ends_what_runs_inside_and_only_that():
 
 @pytest.mark.lab
 def test_a_lab_that_cannot_be_finished_is_removed(monkeypatch):
-    real, issued = machine.issue, 0
+    real, issued = host_machine.issue, 0
 
     def failing(command):
         nonlocal issued
@@ -94,20 +94,20 @@ def test_a_lab_that_cannot_be_finished_is_removed(monkeypatch):
             raise InputError.of("no more")
         real(command)
 
-    monkeypatch.setattr(machine, "issue", failing)
-    name = machine.new_name("test")
+    monkeypatch.setattr(host_machine, "issue", failing)
+    name = host_machine.new_name("test")
     with pytest.raises(InputError, match="no more"):
-        machine.up(Topology(hosts=3), name)
+        host_machine.up(Topology(hosts=3), name)
     assert spaces(name) == []
 
 
 @pytest.mark.lab
 def test_a_file_without_a_namespace_is_removed_too():
-    name = machine.new_name("test")
+    name = host_machine.new_name("test")
     Path("/run/netns").mkdir(exist_ok=True)
     stale = Path(f"/run/netns/syncwall-{name}-h0")
     stale.touch()
-    assert machine.down(name) == [name]
+    assert host_machine.down(name) == [name]
     assert not stale.exists()
 
 
@@ -128,7 +128,7 @@ def test_after_kill_9_and_down_nothing_is_left(tmp_path, monkeypatch):
     folders.mkdir()
     monkeypatch.setenv("TMPDIR", str(folders))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    title = machine.new_name("killed")
+    title = host_machine.new_name("killed")
     program, experiment = tmp_path / "children.py", tmp_path / f"{title}.yaml"
     program.write_text(CHILDREN)
     experiment.write_text(f'places: [2x2]\njobs: [{{run: ["{program}", "{tmp_path}"]}}]\n')
@@ -140,17 +140,17 @@ def test_after_kill_9_and_down_nothing_is_left(tmp_path, monkeypatch):
             assert run.poll() is None
             time.sleep(0.05)
         processes = [int(pid) for path in found for pid in path.read_text().split()]
-        (name,) = {lab.name for lab in machine.labs() if lab.name.startswith(title)}
+        (name,) = {lab.name for lab in host_machine.labs() if lab.name.startswith(title)}
         run.kill()  # nobody waits for it before `down`
         assert main(["lab", "down", name]) == 0
-        assert [pid for pid in processes if machine._runs(pid)] == []
+        assert [pid for pid in processes if host_machine._runs(pid)] == []
         assert spaces(name) == []
         assert list(folders.iterdir()) == []
     finally:
         run.kill()
         run.wait()
-        for name in {lab.name for lab in machine.labs() if lab.name.startswith(title)}:
-            machine.down(name)
+        for name in {lab.name for lab in host_machine.labs() if lab.name.startswith(title)}:
+            host_machine.down(name)
 
 
 @pytest.mark.lab
@@ -169,6 +169,6 @@ def test_folders_of_killed_runs_are_removed_and_those_of_others_kept(tmp_path, m
     left = tmp_path / f"syncwall-lab-{gone.pid}-abc"
     left.mkdir()
     (left / "rank0.out").write_text("")
-    with machine.log_folder() as used:
-        machine._remove_abandoned_logs()
+    with host_machine.log_folder() as used:
+        host_machine._remove_abandoned_logs()
         assert [str(path) for path in tmp_path.iterdir()] == [used]

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.lab.network import Topology, adapter_address, network, port
+from syncwall.lab.virtual_network import Topology, adapter_address, network, port
 
 
 @st.composite

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from syncwall.lab.network import Topology
+from syncwall.lab.virtual_network import Topology
 
 
 def test_workers_share_nics_as_neighbours():

@@ -9,7 +9,7 @@ from syncwall.answer.improvements import changed, divisors, improvements, virtua
 from syncwall.answer.many import memory_of
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.settled import SMALLEST, settle
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.layout import Schedule, Shard

@@ -12,7 +12,7 @@ from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.describe import Cluster, Fabric, Job, Layout, Run
-from syncwall.job.settled import job_plan
+from syncwall.job.settled_job import job_plan
 from syncwall.plan.choices import Scaling
 from syncwall.plan.fabric.degraded_step import FabricSteps
 from syncwall.plan.fabric.options import options, sized_named
@@ -21,7 +21,7 @@ from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import Reference
 from syncwall.plan.search import search
-from syncwall.plan.wall.answer import setup_of
+from syncwall.plan.wall.sync_wall import setup_of
 from syncwall.report import ReportRequest, report_answers
 from syncwall.work.operations import Collective, Transfer
 from tests.laws.questions import law, questions

@@ -20,7 +20,7 @@ from syncwall.answer.improvements import (
 )
 from syncwall.answer.known import site_at
 from syncwall.answer.prediction import Prediction
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout, Run
 from syncwall.describe.files import run_text
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard

@@ -10,7 +10,7 @@ from syncwall.answer.improvements import changed, improvements
 from syncwall.answer.known import site_at
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Dispatcher
-from syncwall.plan.answer import other_batch, whole_batch
+from syncwall.plan.answers import other_batch, whole_batch
 from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import Target, TargetLimits
 from syncwall.plan.network_scaling import PricedCase

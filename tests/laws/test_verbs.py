@@ -8,8 +8,8 @@ import pytest
 
 from syncwall.ask.verbs import ON_PAGES, VERBS, question_type
 from syncwall.cli import main
+from syncwall.cli.commands import types_of
 from syncwall.cli.flags import flags_of
-from syncwall.cli.verbs import types_of
 from syncwall.web.answers.asking import answered
 from syncwall.web.questions import AskedQuestion
 

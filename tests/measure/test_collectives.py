@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from syncwall.measure.collectives import CollectiveRow, Effort, sizes_between
-from syncwall.measure.kernels import Times
+from syncwall.measure.kernel_times import Times
 from tests.measure.ranks import Rank, started
 
 CALL = ("-m", "syncwall", "measure", "collectives", "--backend", "gloo")

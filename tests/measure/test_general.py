@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from syncwall.capture.kernels import word
 from syncwall.cost.measured import ConvolutionPoint
 from syncwall.measure.general import general_kernels
-from syncwall.measure.kernels import KernelRow
+from syncwall.measure.kernel_times import KernelRow
 from syncwall.measure.trials import Maker
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
 

@@ -5,7 +5,7 @@ import pytest
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout, lookup
 from syncwall.measure.calibrate import joined_calibrations, measured_of, read_measured
-from syncwall.measure.kernels import Workload, kernels_of
+from syncwall.measure.kernel_times import Workload, kernels_of
 from syncwall.measure.result import Result
 from syncwall.problems import InputError
 from syncwall.work.operations import Elementwise, Gemm

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from syncwall.measure.step import slow_ranks
+from syncwall.measure.training_step import slow_ranks
 
 HOSTS = ("h0", "h0", "h1", "h1")
 

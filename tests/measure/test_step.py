@@ -6,7 +6,7 @@ import pytest
 from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.measure.result import Result
-from syncwall.measure.step import CAUSES, StepData, StepSettings, summed_up
+from syncwall.measure.training_step import CAUSES, StepData, StepSettings, summed_up
 from tests.measure.ranks import started
 
 SETTINGS = StepSettings(model=lookup.model("tiny-5m"), seq=64, micro_batch=1)

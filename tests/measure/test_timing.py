@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.measure.kernels import Times
+from syncwall.measure.kernel_times import Times
 
 
 def test_percentiles_of_eleven_trials():

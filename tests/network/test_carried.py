@@ -5,8 +5,8 @@ import pytest
 
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.describe import lookup
-from syncwall.network.routes import ROUTINGS
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.network.routing import ROUTINGS
+from syncwall.plan.fabric.sized_links import fabric_named
 
 CLUSTER = lookup.cluster("dgx-h100").using(64)
 KINDS = ["rail-optimised", "fat-tree-2", "dragonfly", "rail-only"]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.routes import Ends, Routes, drawn, most_on_a_link
-from syncwall.network.streams import all_to_all, place_groups, ring_flows
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.network.flows import all_to_all, place_groups, ring_flows
+from syncwall.network.routing import Ends, Routes, drawn, most_on_a_link
+from syncwall.plan.fabric.sized_links import fabric_named
 
 CLUSTER = lookup.cluster("dgx-h100").using(128)
 CROSSED = np.arange(128).reshape(4, 32).T.ravel()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.network.streams import Usage, fair_rates, fluid_s, load_bound_s
+from syncwall.network.flows import Usage, fair_rates, fluid_s, load_bound_s
 
 
 def test_the_textbook_example_of_three_flows_on_two_links():

@@ -8,7 +8,7 @@ import pytest
 from syncwall.describe import Fabric, Tier, lookup
 from syncwall.network.graph import UNREACHABLE, links_of, links_of_tiers, pooled
 from syncwall.plan.choices import KINDS
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.fabric.sized_links import fabric_named
 
 NIC = 50e9
 

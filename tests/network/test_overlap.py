@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import PATTERNS, Pairs, Usage, fluid_s, place_groups
+from syncwall.network.flows import PATTERNS, Pairs, Usage, fluid_s, place_groups
+from syncwall.network.routing import Ends, Routes
 from syncwall.plan.choices import FabricKind
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.fabric.sized_links import fabric_named
 
 NODES = 64
 CROSSED = tuple(np.arange(NODES).reshape(2, 32).T.ravel().tolist())

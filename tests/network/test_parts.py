@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
+from syncwall.network.flows import all_to_all, place_groups, ring_flows
 from syncwall.network.graph import part_named, slowed, without
-from syncwall.network.routes import Ends, Routes, over_nics
-from syncwall.network.streams import all_to_all, place_groups, ring_flows
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.network.routing import Ends, Routes, over_nics
+from syncwall.plan.fabric.sized_links import fabric_named
 from syncwall.problems import InputError
 
 CLUSTER = lookup.cluster("dgx-h100", nodes=64)

@@ -13,8 +13,8 @@ from syncwall.cost.calibration import calibration
 from syncwall.cost.contended_network import ContendedNetwork, SharedLinks
 from syncwall.describe import lookup
 from syncwall.network.graph import links_of_tiers
-from syncwall.plan.fabric.links import fabric_named
-from syncwall.plan.placement.answer import place_jobs
+from syncwall.plan.fabric.sized_links import fabric_named
+from syncwall.plan.placement.best_placement import place_jobs
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
 from syncwall.work.operations import Collective, Group

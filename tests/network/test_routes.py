@@ -5,9 +5,9 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.network.graph import GLOBAL_LENGTH
-from syncwall.network.routes import ROUTINGS, Ends, Routes
+from syncwall.network.routing import ROUTINGS, Ends, Routes
 from syncwall.plan.choices import KINDS
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.fabric.sized_links import fabric_named
 
 
 def routed(kind, routing, source, target, *, nodes=128, qps=1, pxn=True):

@@ -7,10 +7,10 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.network import Routing
-from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import Usage, fluid_s
+from syncwall.network.flows import Usage, fluid_s
+from syncwall.network.routing import Ends, Routes
 from syncwall.plan.choices import FabricKind
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.fabric.sized_links import fabric_named
 from tests.network import simgrid_oracle
 
 pytestmark = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from syncwall.network.streams import all_to_all, place_groups, ring_flows, transfer, tree_flows
+from syncwall.network.flows import all_to_all, place_groups, ring_flows, transfer, tree_flows
 
 
 def pairs(found):

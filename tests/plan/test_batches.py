@@ -4,7 +4,7 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.pricing import Pricing
-from syncwall.plan.answer import other_batch, whole_batch
+from syncwall.plan.answers import other_batch, whole_batch
 from syncwall.plan.network_scaling import PricedCase
 
 MODEL = sw.model("llama-3.1-70b")

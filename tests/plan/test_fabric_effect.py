@@ -11,12 +11,12 @@ from syncwall.answer import predict
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.describe import Fabric, Layout, Run, lookup
 from syncwall.plan.choices import KINDS
-from syncwall.plan.fabric.answer import plan_fabric
 from syncwall.plan.fabric.degraded_step import MOST_NODES, FabricSteps
-from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.fabric.fabric_answer import plan_fabric
 from syncwall.plan.fabric.options import options, sized, sized_named
 from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import fabric_of
+from syncwall.plan.fabric.sized_links import fabric_named
 
 GPUS = 2_048
 

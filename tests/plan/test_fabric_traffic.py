@@ -12,9 +12,9 @@ from syncwall.cost.path import Path
 from syncwall.describe import Layout, Run, lookup
 from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.degraded_step import FabricSteps
-from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import kept, options, ratios_of, sized
 from syncwall.plan.fabric.question import Wiring, wiring_of
+from syncwall.plan.fabric.sized_links import links_of_sized
 from syncwall.plan.fabric.traffic import axis_traffic, link_loads, ring_bytes
 from syncwall.problems import InputError
 from syncwall.work.operations import Collective, Group

@@ -14,11 +14,11 @@ from syncwall.answer.contention import UNPROVEN
 from syncwall.cli import main
 from syncwall.cost.contended_network import DRAWS, SharedLinks
 from syncwall.describe import lookup
+from syncwall.network.flows import PATTERNS, place_groups
 from syncwall.network.graph import links_of
-from syncwall.network.streams import PATTERNS, place_groups
-from syncwall.plan.fabric.links import fabric_named
-from syncwall.plan.placement.answer import hint_files, improved, place_jobs, read_jobs
-from syncwall.plan.placement.search import (
+from syncwall.plan.fabric.sized_links import fabric_named
+from syncwall.plan.placement.best_placement import hint_files, improved, place_jobs, read_jobs
+from syncwall.plan.placement.placement_search import (
     JobTraffic,
     Placer,
     SharedFabric,
@@ -28,7 +28,7 @@ from syncwall.plan.placement.search import (
     traffic_of,
 )
 from syncwall.problems import InputError
-from syncwall.read.links import rank_order
+from syncwall.read.fabric_links import rank_order
 
 
 def leaves(sizes, uplinks, *, nics=1, spines=1):

@@ -14,7 +14,7 @@ from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import Target, TargetLimits
 from syncwall.plan.network_scaling import Wires
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import WallPlan, wall_of
+from syncwall.plan.wall.sync_wall import WallPlan, wall_of
 from syncwall.problems import InputError
 from syncwall.show.schema import schema
 from syncwall.work.block import StepPhase

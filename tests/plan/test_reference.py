@@ -11,7 +11,7 @@ from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import TargetLimits, closed_form
 from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.reference import start_of, usual_batch
-from syncwall.plan.wall.answer import wall_of
+from syncwall.plan.wall.sync_wall import wall_of
 from syncwall.problems import InputError
 from tests.describe.stated import stated
 

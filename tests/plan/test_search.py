@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import syncwall as sw
 from syncwall.answer.improvements import divisors
 from syncwall.answer.pricing import Pricing
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import not_offered
 from syncwall.plan.search import Candidate, search

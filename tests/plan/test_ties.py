@@ -6,7 +6,7 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.difference import Ratio, step_deviation
-from syncwall.plan.answer import ties
+from syncwall.plan.answers import ties
 from syncwall.plan.search import search
 
 
@@ -33,5 +33,5 @@ def test_who_shares_a_group_differs_by_less_than_the_doubt(found):
 
 
 def test_without_doubt_every_difference_counts(found, monkeypatch):
-    monkeypatch.setattr("syncwall.plan.answer.step_deviation", lambda one, other: 0.0)
+    monkeypatch.setattr("syncwall.plan.answers.step_deviation", lambda one, other: 0.0)
     assert len(set(ties(found))) == len({one.step_s for one in found})

@@ -11,13 +11,13 @@ from syncwall.describe import Layout, Run
 from syncwall.plan.choices import Scaling
 from syncwall.plan.network_scaling import PricedCase, Wires
 from syncwall.plan.reference import start_of
-from syncwall.plan.wall.answer import losses, peak, sync_wall, wall_of, walls
 from syncwall.plan.wall.curve import curve, picked, strong_rungs, weak_rungs
 from syncwall.plan.wall.moves import Setup, WallChange, changes, island
+from syncwall.plan.wall.sync_wall import losses, peak, sync_wall, wall_of, walls
 from syncwall.problems import InputError
 from syncwall.work.memory import fits
 from syncwall.work.operations import Collective
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.stated import stated
 
 MODEL = sw.model("llama-3.1-8b")

@@ -9,7 +9,7 @@ import pytest
 from syncwall.cli import main
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import start_of
-from syncwall.plan.wall.answer import WallPlan, wall_of
+from syncwall.plan.wall.sync_wall import WallPlan, wall_of
 from syncwall.records import json_text
 from syncwall.show.wall import svg_chart, terminal_chart
 from tests.describe.stated import stated

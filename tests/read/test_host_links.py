@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from syncwall.cli import main
 from syncwall.describe import lookup
-from syncwall.network.routes import Ends, Routes, one_draw
-from syncwall.network.streams import place_groups, ring_flows
+from syncwall.network.flows import place_groups, ring_flows
+from syncwall.network.routing import Ends, Routes, one_draw
 from syncwall.problems import InputError
-from syncwall.read.links import links_of_file
+from syncwall.read.fabric_links import links_of_file
 from syncwall.read.topology import pcie_bytes_per_s
 from tests.read import topology_samples as samples
 

@@ -6,7 +6,7 @@ from syncwall.describe import lookup
 from syncwall.network.graph import pooled
 from syncwall.problems import InputError
 from syncwall.read.detect import read_fabric
-from syncwall.read.links import links_of_graph, rank_order
+from syncwall.read.fabric_links import links_of_graph, rank_order
 from tests.read import topology_samples as samples
 
 SLURM = """\

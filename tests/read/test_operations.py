@@ -9,8 +9,8 @@ import pytest
 
 from syncwall.explain.stragglers import slowdown_of
 from syncwall.problems import InputError
-from syncwall.read import operations
-from syncwall.read.operations import OperationKind, read_operations
+from syncwall.read import pipeline_operations
+from syncwall.read.pipeline_operations import OperationKind, read_operations
 from tests.explain.stragglers.operation_tables import Shape, rows, simple, text
 
 SHAPE = Shape(dp=2, stages=2, microbatches=2, steps=2)
@@ -81,7 +81,7 @@ def test_no_table_is_an_error(tmp_path, content):
 def test_problems_are_bounded(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(TABLE + "damage\n" * 1000)
-    assert len(read_operations(path).problems) == operations.MOST_PROBLEMS
+    assert len(read_operations(path).problems) == pipeline_operations.MOST_PROBLEMS
 
 
 @pytest.mark.skipif(HAS_DUCKDB, reason="DuckDB is installed")

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from syncwall.capture.program_file import write_program
 from syncwall.problems import InputError
-from syncwall.read.program import read_program
+from syncwall.read.recorded_program import read_program
 from tests.read.test_text_fuzz import mutated
 from tests.work.recorded import decoder, plain, programs
 

@@ -12,7 +12,7 @@ import pytest
 
 from syncwall.problems import InputError
 from syncwall.read.detect import read_topology
-from syncwall.read.fabric_graph import read_ibnetdiscover, read_netq, read_topograph
+from syncwall.read.fabric_file import read_ibnetdiscover, read_netq, read_topograph
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.limited import read_xml
 from syncwall.read.nccl_topology import read_nccl_graphs, read_nccl_topology

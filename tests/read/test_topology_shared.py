@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from syncwall.read.detect import read_topology
-from syncwall.read.fabric_graph import read_guids, read_ibnetdiscover, read_netq, read_topograph
+from syncwall.read.fabric_file import read_guids, read_ibnetdiscover, read_netq, read_topograph
 from syncwall.read.nccl_topology import read_nccl_graphs
 from syncwall.read.topology import Distance, HostTopology
 from tests.read.topology_samples import SHARED, needs_shared

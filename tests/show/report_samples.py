@@ -6,9 +6,9 @@ from typing import Any
 
 from syncwall.lab.closed_loop import Forecast
 from syncwall.lab.experiment import LabJob
-from syncwall.lab.network import Topology
-from syncwall.lab.run import LabRecord
-from syncwall.measure.kernels import Times
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.lab.virtual_network import Topology
+from syncwall.measure.kernel_times import Times
 from syncwall.measure.result import Host, JobFacts, Result, ResultKind
 
 PLACES = ((1, 2), (2, 1), (1, 4), (2, 2), (4, 1))

@@ -9,9 +9,9 @@ import syncwall as sw
 from syncwall.cli import main
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.network.graph import links_of_tiers
-from syncwall.network.routes import ROUTINGS
-from syncwall.plan.fabric.links import fabric_named
-from syncwall.plan.placement.search import SharedFabric, crossed, groups_of, traffic_of
+from syncwall.network.routing import ROUTINGS
+from syncwall.plan.fabric.sized_links import fabric_named
+from syncwall.plan.placement.placement_search import SharedFabric, crossed, groups_of, traffic_of
 from syncwall.show.draw.flows import flow_parts, flows_drawing, some
 
 SVG = "{http://www.w3.org/2000/svg}"

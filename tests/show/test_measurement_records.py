@@ -7,8 +7,8 @@ import pytest
 
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.lab.experiment import read_experiment
-from syncwall.lab.machine import Lab
-from syncwall.lab.run import result_of
+from syncwall.lab.experiment_run import result_of
+from syncwall.lab.host_machine import Lab
 from syncwall.measure.calibrate import measured_of, read_measured
 from syncwall.measure.result import Load, MachineLoad, Result
 from syncwall.records import json_data, json_text

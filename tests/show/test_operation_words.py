@@ -8,7 +8,7 @@ import syncwall as sw
 from syncwall.cost.compute import SCAN_REACHED
 from syncwall.cost.measured import CollectiveTable, GemmPoint, MachineMeasurements
 from syncwall.describe.choice import Dtype
-from syncwall.show.operations import Wording, shape
+from syncwall.show.operation_words import Wording, shape
 from syncwall.work.operations import (
     Collective,
     CoreAttention,

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from syncwall.plan.answer import Plan
-from syncwall.plan.fabric.answer import plan_fabric
+from syncwall.plan.answers import Plan
+from syncwall.plan.fabric.fabric_answer import plan_fabric
 from syncwall.plan.fabric.question import wiring_of
 from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import start_of
 from syncwall.plan.search import search
-from syncwall.plan.wall.answer import WallPlan, wall_of
+from syncwall.plan.wall.sync_wall import WallPlan, wall_of
 from syncwall.show.blocks import View
 from syncwall.show.fabric import fabric_view
 from syncwall.show.layouts import layouts_view

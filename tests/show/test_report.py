@@ -4,14 +4,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from syncwall.lab.network import Topology
+from syncwall.lab.virtual_network import Topology
 from syncwall.measure.result import Load, MachineLoad
 from syncwall.report import read_source
 from syncwall.show.article import article
 from syncwall.show.blocks import Bullets, Contents, Figure, Heading, Lines, Table, Verdict, View
-from syncwall.show.draw.topology import topology_drawing
-from syncwall.show.write.files import markdown, notes_html, page
+from syncwall.show.draw.topology_drawing import topology_drawing
 from syncwall.show.write.terminal import rendered
+from syncwall.show.write.whole_files import markdown, notes_html, page
 from tests.show.report_samples import (
     collectives_data,
     lab_records,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from syncwall.problems import InputError
 from syncwall.report import read_source
 from syncwall.show.article import article
-from syncwall.show.write.files import markdown, page
+from syncwall.show.write.whole_files import markdown, page
 from tests.show.report_samples import (
     collectives_data,
     lab_records,

@@ -18,7 +18,7 @@ from syncwall.show.draw.curves import has_spread, span_histogram
 from syncwall.show.draw.lanes import layer_windows, whole_lanes
 from syncwall.show.job import verdict
 from syncwall.show.numbers import duration
-from syncwall.show.write.files import markdown, page
+from syncwall.show.write.whole_files import markdown, page
 from syncwall.timeline.streams import Interval
 
 RUN = """# a comment that stays

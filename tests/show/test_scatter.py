@@ -10,8 +10,8 @@ import pytest
 
 from syncwall.show.blocks import View
 from syncwall.show.validation import validation_view
-from syncwall.show.write.files import page
-from syncwall.validate.report import Report, validate
+from syncwall.show.write.whole_files import page
+from syncwall.validate.accuracy_report import Report, validate
 from tests.validate.samples import table
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&quot;\u2028"

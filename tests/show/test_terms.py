@@ -11,7 +11,7 @@ from syncwall.cause import Cause
 from syncwall.problems import InputError
 from syncwall.show.blocks import Breakdown, Share, Table, View
 from syncwall.show.terms import named, term, terms
-from syncwall.show.write.files import page
+from syncwall.show.write.whole_files import page
 from syncwall.work.memory import Memory
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from syncwall.answer.pricing import Pricing
 from syncwall.cause import Cause
 from syncwall.describe import lookup
-from syncwall.timeline.program import program_time
+from syncwall.timeline.program_replay import program_time
 from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, Message
 from syncwall.work.program import Call, Program, RankProgram

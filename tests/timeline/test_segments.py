@@ -5,8 +5,8 @@ import pytest
 from syncwall.cause import Cause
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.cost.prices import Prices
-from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Software
 from syncwall.timeline.segments import Segments, segments
 from syncwall.work.block import Block, Operation, Stream, Wait

@@ -10,7 +10,7 @@ from syncwall.describe import Layout, Run, Software
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window, slowest_of
 from syncwall.work.operations import Gemm
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 
 
 def predicted(software: dict[str, Any] | None = None, **layout: Any) -> Prediction:

@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.describe.layout import Dispatcher, Shard
-from syncwall.validate.machine import CannotRepresent, model_of, software_of, switches_of
+from syncwall.validate.table_machines import CannotRepresent, model_of, software_of, switches_of
 from tests.validate.samples import row
 
 BRIDGE = "Megatron-Bridge/NeMo 26.08"

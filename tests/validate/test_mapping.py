@@ -3,8 +3,8 @@ import pytest
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.switches import Optimizer
-from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
+from syncwall.validate.table_machines import CannotRepresent
 from tests.validate.samples import known, row
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from syncwall.problems import InputError
 from syncwall.records import plain
-from syncwall.validate.report import Report, validate
+from syncwall.validate.accuracy_report import Report, validate
 from syncwall.validate.score import read_baselines
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, table

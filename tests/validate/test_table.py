@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncwall.problems import InputError
-from syncwall.validate.report import validate
+from syncwall.validate.accuracy_report import validate
 from syncwall.validate.table import OWN_RUNS, REQUIRED, RunRow, read_tables
 from tests.validate.samples import CELLS, CORPUS, needs_corpus, table
 

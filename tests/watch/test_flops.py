@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.watch.expected import expectation
-from syncwall.watch.flops import FLOPS, counted_flops, stated_flops, tell_flops
+from syncwall.watch.model_flops import FLOPS, counted_flops, stated_flops, tell_flops
 from syncwall.work.flops import forward_flops
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from syncwall import catalogue
-from syncwall.validate.report import validate
+from syncwall.validate.accuracy_report import validate
 from syncwall.validate.table import corpus_part
 from syncwall.web.answers.accuracy import accuracy, as_run
 from syncwall.web.answers.prediction import predicted

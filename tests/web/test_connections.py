@@ -11,7 +11,7 @@ import pytest
 
 from syncwall.web import guard
 from syncwall.web.application import Server
-from syncwall.web.streams import Streams
+from syncwall.web.event_streams import Streams
 
 ASK = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 LARGE = b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n"

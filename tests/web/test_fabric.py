@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.cost.contended_network import DRAWS
 from syncwall.plan.choices import KINDS
-from syncwall.plan.fabric.answer import plan_fabric
-from syncwall.plan.fabric.links import links_of_sized
+from syncwall.plan.fabric.fabric_answer import plan_fabric
 from syncwall.plan.fabric.options import kept, options, sized
 from syncwall.plan.fabric.question import wiring_of
+from syncwall.plan.fabric.sized_links import links_of_sized
 from syncwall.problems import InputError
 from syncwall.web.answers.fabric import draws_of, fabric, variants
 from syncwall.web.questions import AskedFabric, AskedRun, AskedWiring

@@ -12,7 +12,7 @@ from syncwall.problems import InputError
 from syncwall.report import read_source
 from syncwall.show.article import article
 from syncwall.show.blocks import Figure, Table
-from syncwall.show.write.files import body
+from syncwall.show.write.whole_files import body
 from syncwall.web.answers.catalogue import MOST_FILES, RECORDED, listed_findings, shown_finding
 
 NAMES = ["four-workers", "slow-links"]

@@ -10,9 +10,9 @@ from syncwall.answer.timeline import interval_count
 from syncwall.problems import InputError, Problem
 from syncwall.web import workers
 from syncwall.web.answers import prediction
+from syncwall.web.event_streams import problem_list
 from syncwall.web.guard import MAX_BODY_BYTES
 from syncwall.web.questions import AskedRun, ExportKind
-from syncwall.web.streams import problem_list
 from syncwall.web.workers import encoded
 from tests.web.bodies import BODIES
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from syncwall.web.application import Options, Server, application
-from syncwall.web.streams import Streams
+from syncwall.web.event_streams import Streams
 
 OWN = b"host: 127.0.0.1\r\n"
 END = b"connection: close\r\n\r\n"

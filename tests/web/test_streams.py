@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from syncwall.web.answers.plan import searched
+from syncwall.web.event_streams import AT_ONCE, Streams
 from syncwall.web.questions import Search
-from syncwall.web.streams import AT_ONCE, Streams
 from syncwall.web.workers import Busy
 
 SMALL: dict[str, Any] = {

@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import start_of
-from syncwall.plan.wall.answer import WallPlan, wall_of
+from syncwall.plan.wall.sync_wall import WallPlan, wall_of
 from syncwall.records import plain
 from syncwall.show.wall import side_verdict
 from syncwall.web.answers.wall import POINTS, compared

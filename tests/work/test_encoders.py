@@ -7,7 +7,7 @@ from syncwall.work.block import Work
 from syncwall.work.flops import forward_flops
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import CoreAttention
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import model
 from tests.describe.test_encoder import seeing
 

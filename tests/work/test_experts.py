@@ -8,10 +8,10 @@ from syncwall.describe import Layout
 from syncwall.describe.layout import Dispatcher
 from syncwall.work.block import Scope
 from syncwall.work.layer import Shape, attention_parts
-from syncwall.work.layer_kinds import expert_parts
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.parts import LayerPart
-from syncwall.work.step import transformer_step
+from syncwall.work.rank_layers import expert_parts
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import MOE, model
 
 SPARSE = model(moe=MOE, mlp=None)

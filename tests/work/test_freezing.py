@@ -11,10 +11,10 @@ from syncwall.describe.rules import broken_rules
 from syncwall.work.block import Work
 from syncwall.work.flops import forward_flops
 from syncwall.work.layer import Shape
+from syncwall.work.layout_switches import PASSED, STILL, TRAINED, Frozen
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Collective, Gemm
-from syncwall.work.step import transformer_step
-from syncwall.work.switches import PASSED, STILL, TRAINED, Frozen
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import MOE, model
 from tests.describe.test_encoder import seeing
 

@@ -7,7 +7,7 @@ from syncwall.work.block import Operation
 from syncwall.work.layer import CAST_BYTES, Shape, attention_parts, mlp_parts, quantised
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.parts import backward_block, forward_block
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import MOE, model
 
 

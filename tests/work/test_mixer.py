@@ -12,11 +12,11 @@ from syncwall.work.activations import SavedBytes, layer_tensors, saved_by_kind
 from syncwall.work.block import Stream
 from syncwall.work.flops import forward_flops
 from syncwall.work.layer import Shape
-from syncwall.work.layer_kinds import Kinds, mixer_parts, scan_flops
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Collective, Gemm, Scan
+from syncwall.work.rank_layers import Kinds, mixer_parts, scan_flops
 from syncwall.work.rank_parameters import layer_parameters
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import MOE, model
 
 HYBRIDS = (

@@ -3,9 +3,9 @@ import pytest
 import syncwall as sw
 from syncwall.describe import Layout
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
-from syncwall.work.layer_kinds import expert_parts
-from syncwall.work.step import recomputed
-from syncwall.work.switches import LAST, in_modules
+from syncwall.work.layout_switches import LAST, in_modules
+from syncwall.work.rank_layers import expert_parts
+from syncwall.work.transformer_step import recomputed
 
 
 def names(modules, **fields):

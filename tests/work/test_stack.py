@@ -9,7 +9,7 @@ from syncwall.describe import Layout
 from syncwall.work.block import StepPhase, Work
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Elementwise, Gemm
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.test_stack import net
 
 GPUS = 8

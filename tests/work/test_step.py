@@ -10,7 +10,7 @@ from syncwall.describe import Layout
 from syncwall.work.flops import forward_flops
 from syncwall.work.operations import Collective, CoreAttention, Gemm
 from syncwall.work.pipeline_ranks import LayerCounts
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import MOE, model
 
 

@@ -14,7 +14,7 @@ import pytest
 from syncwall.describe import Layout, Model
 from syncwall.work.block import Block
 from syncwall.work.operations import Collective
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 
 pytestmark = pytest.mark.slow
 

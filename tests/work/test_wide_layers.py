@@ -8,8 +8,8 @@ import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Layout, Run
 from syncwall.describe.choice import Dtype
+from syncwall.work.layout_switches import WideCounts
 from syncwall.work.operations import Gemm
-from syncwall.work.switches import WideCounts
 
 
 def predicted(model: str = "llama-3.1-8b", precision: str = "fp8", **more: Any) -> Prediction:

@@ -20,7 +20,7 @@ from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.priced import may_fit
 from syncwall.answer.pricing import with_nics, with_power, with_scale_up
 from syncwall.catalogue import BUILT_IN, catalogue_overlay
-from syncwall.cost.software import ResolvedSoftware, framework_or_default
+from syncwall.cost.framework_costs import ResolvedSoftware, framework_or_default
 from syncwall.describe import Run
 from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.layout import Schedule, Shard

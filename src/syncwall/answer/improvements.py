@@ -15,7 +15,7 @@ from syncwall.answer.many import TimedLayout, timed_layouts
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.settled import CHOSEN, ways
 from syncwall.catalogue import catalogue_overlay
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Run
 from syncwall.describe.choice import text_of
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Schedule, Shard

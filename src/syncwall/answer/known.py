@@ -14,8 +14,8 @@ from syncwall.answer.gap import is_wrong
 from syncwall.answer.many import shares_of
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.site import KnownStep, Site
+from syncwall.cost.framework_costs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.cost.software import AS_CATALOGUED, Knobs
 from syncwall.describe.reading import read
 from syncwall.describe.run import KnownRun
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from syncwall.answer.pricing import Pricing
 from syncwall.cause import Cause
-from syncwall.cost.software import KNOBS, Knobs
+from syncwall.cost.framework_costs import KNOBS, Knobs
 from syncwall.describe import Cluster, Layout, Model
 from syncwall.work.memory import step_memory
 from syncwall.work.number import Number

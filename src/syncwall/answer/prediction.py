@@ -34,7 +34,7 @@ from syncwall.describe import Cluster, Run, Software, lookup
 from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, Part, published
-from syncwall.timeline.program import Share, kernel_shares, module_name
+from syncwall.timeline.program_replay import Share, kernel_shares, module_name
 from syncwall.work.block import Work
 from syncwall.work.host_memory import host_memory_bytes
 from syncwall.work.memory import Memory, fits, recorded_memory, step_memory

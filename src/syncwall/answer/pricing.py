@@ -18,21 +18,21 @@ from syncwall.cost.calibration import Calibration, NetworkFit, calibration
 from syncwall.cost.communication import NcclNetwork, Network
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.corrections import MeasuredNetwork
+from syncwall.cost.framework_costs import AS_CATALOGUED, Knobs, ResolvedSoftware
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.prices import Prices
-from syncwall.cost.software import AS_CATALOGUED, Knobs, ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.describe.lookup import link
 from syncwall.describe.names import varied
 from syncwall.problems import refuse_unknown
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.program import ProgramTime, program_time
+from syncwall.timeline.program_replay import ProgramTime, program_time
 from syncwall.timeline.step import step_time
 from syncwall.work.block import Work
 from syncwall.work.number import is_one
 from syncwall.work.program import Program, whole_step
 from syncwall.work.program_variants import compiled
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 
 
 class NetworkModel(Protocol):

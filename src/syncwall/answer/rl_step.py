@@ -29,7 +29,7 @@ from syncwall.problems import InputError
 from syncwall.public import Answer, published
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.operations import Collective, Group
-from syncwall.work.step import forward_only, transformer_step
+from syncwall.work.transformer_step import forward_only, transformer_step
 
 
 class RlPart(StrEnum):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from syncwall.answer.many import memory_of, seconds_of
 from syncwall.answer.pricing import Pricing
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout, Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import text_of

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import AS_CATALOGUED, KNOBS, Knobs
+from syncwall.cost.framework_costs import AS_CATALOGUED, KNOBS, Knobs
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.software import USUAL_FRAMEWORK
 from syncwall.documents import read_document
@@ -121,7 +121,7 @@ class SitePrior:
     """Standard deviations of logarithms, before anything of a site is known."""
 
     knobs: tuple[float, ...]
-    """Of each knob of `cost.software.KNOBS`, between sites."""
+    """Of each knob of `cost.framework_costs.KNOBS`, between sites."""
     step: float
     """Of what all runs of a site have in common, however unlike they are."""
     setup: float
@@ -267,7 +267,7 @@ class KnownStep:
     ratio: float
     """Measured over predicted step time."""
     shares: tuple[float, ...]
-    """Part of the predicted step that goes with each knob of `cost.software.KNOBS`."""
+    """Part of the predicted step that goes with each knob of `cost.framework_costs.KNOBS`."""
     traits: Traits
     same_build: bool = False
     """True if the runs asked for are of the same build on the same machines."""

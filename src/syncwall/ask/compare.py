@@ -22,7 +22,7 @@ from syncwall.problems import InputError, option, refuse_unknown
 from syncwall.report import is_program
 
 if TYPE_CHECKING:
-    from syncwall.job.compare import Comparison
+    from syncwall.job.job_comparison import Comparison
 
 _OF_RUN: Final = ("model", "cluster", "nodes", "gpus_per_node", "gpus", "seq")
 _BETWEEN: Final = re.compile(r",(?=[\w.-]+=)")
@@ -56,7 +56,7 @@ class CompareQuestion(RunQuestion):
 
     def answer(self, progress: Progress = quiet) -> "Comparison":
         """Each run, predicted, beside the first."""
-        from syncwall.job.compare import compare
+        from syncwall.job.job_comparison import compare
 
         with catalogue_overlay(self.catalogue):
             asked = self._asked()

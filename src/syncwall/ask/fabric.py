@@ -32,10 +32,10 @@ from syncwall.units import Dimension
 
 if TYPE_CHECKING:
     from syncwall.network.graph import Links
-    from syncwall.plan.fabric.answer import FabricAnswer
+    from syncwall.plan.fabric.fabric_answer import FabricAnswer
     from syncwall.plan.fabric.question import Wiring
     from syncwall.plan.fabric.sized import PartRates
-    from syncwall.plan.placement.answer import PlacementAnswer, PlacementFile
+    from syncwall.plan.placement.best_placement import PlacementAnswer, PlacementFile
 
 _USUAL_RADIX = 64
 _USUAL_CLUSTER = "dgx-h100"
@@ -103,7 +103,7 @@ class FabricQuestion(RunQuestion):
 
     def answer(self, progress: Progress = quiet) -> "FabricAnswer":
         """Every kind of fabric, and the run on it if there is one."""
-        from syncwall.plan.fabric.answer import plan_fabric
+        from syncwall.plan.fabric.fabric_answer import plan_fabric
 
         if self.kind is not None:
             refuse_unknown(self.kind, KINDS, f'{option("kind")}: unknown kind "{self.kind}"')
@@ -270,7 +270,7 @@ class PlacementQuestion(Question):
 
     def answer(self, progress: Progress = quiet) -> "PlacementAnswer":
         """The placement found, never worse than the one given."""
-        from syncwall.plan.placement.answer import read_jobs
+        from syncwall.plan.placement.best_placement import read_jobs
 
         with catalogue_overlay(self.catalogue):
             jobs = read_jobs(self.file)
@@ -292,13 +292,13 @@ def links_named(name: str, cluster: Cluster, *, places: bool = False) -> "Links"
     With `places`, one that says where nodes stand.
     """
     from syncwall.network.graph import links_of_tiers
-    from syncwall.plan.fabric.links import fabric_named
+    from syncwall.plan.fabric.sized_links import fabric_named
 
     if name == "tiers":
         return links_of_tiers(cluster)
     word, _, narrower = name.partition(",")
     if word not in KINDS and not files_refused() and Path(name).exists():
-        from syncwall.read.links import links_of_file
+        from syncwall.read.fabric_links import links_of_file
 
         return links_of_file(Path(name), cluster, places=places)
     said = f'{option("fabric")}: "{word}" is neither a file nor a kind of fabric'
@@ -354,7 +354,7 @@ def fabric(  # noqa: PLR0913 - what a fabric is asked by
         >>> found.found["rail-optimised"].switches["leaf"]
         32
     """
-    from syncwall.plan.fabric.answer import plan_fabric
+    from syncwall.plan.fabric.fabric_answer import plan_fabric
     from syncwall.plan.fabric.question import wiring_of
     from syncwall.plan.fabric.sized import PartRates
 
@@ -400,7 +400,7 @@ def placement(  # noqa: PLR0913 - what a placement is asked by
     """
     from syncwall.cost.contended_network import SharedLinks
     from syncwall.network.graph import links_of_tiers
-    from syncwall.plan.placement.answer import PlacementFile, place_jobs, read_jobs
+    from syncwall.plan.placement.best_placement import PlacementFile, place_jobs, read_jobs
 
     if not isinstance(jobs, PlacementFile):
         folder, jobs = Path(jobs).parent, read_jobs(Path(jobs))

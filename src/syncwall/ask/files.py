@@ -19,7 +19,7 @@ from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.explain.answer import Explanation
-    from syncwall.validate.report import Report
+    from syncwall.validate.accuracy_report import Report
 
 
 class ExplainQuestion(Question):
@@ -90,7 +90,7 @@ class ValidateQuestion(Question):
 
     def answer(self, progress: Progress = quiet) -> "Report":
         """Every run predicted, beside its measurement."""
-        from syncwall.validate.report import validate
+        from syncwall.validate.accuracy_report import validate
 
         with catalogue_overlay(self.catalogue):
             directories()  # a wrong one is an error, not a reason to skip every row

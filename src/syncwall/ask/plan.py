@@ -36,9 +36,9 @@ from syncwall.problems import InputError, Problem, option
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
-    from syncwall.plan.answer import Plan
+    from syncwall.plan.answers import Plan
     from syncwall.plan.network.needed import NetworkPlan
-    from syncwall.plan.wall.answer import WallPlan
+    from syncwall.plan.wall.sync_wall import WallPlan
 
 
 __all__ = ["LayoutsQuestion", "NetworkQuestion", "WallQuestion", "layouts", "network", "wall"]
@@ -69,7 +69,7 @@ class LayoutsQuestion(RunQuestion):
     def answer(self, progress: Progress = quiet) -> "Plan":
         """The best layouts, beside the one that a file states."""
         from syncwall.describe.settings.formats import format_named
-        from syncwall.plan.answer import Plan
+        from syncwall.plan.answers import Plan
 
         if self.settings is not None:
             format_named(self.settings)
@@ -224,7 +224,7 @@ class WallQuestion(WorkQuestion):
 
     def answer(self, progress: Progress = quiet) -> "WallPlan":
         """Both curves, their walls, and what moves them; of a program the one that there is."""
-        from syncwall.plan.wall.answer import WallPlan, wall_of
+        from syncwall.plan.wall.sync_wall import WallPlan, wall_of
 
         self.refuse_beside_work("replica_batch", "best_layout")
         with catalogue_overlay(self.catalogue):

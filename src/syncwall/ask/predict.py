@@ -107,7 +107,7 @@ class PredictQuestion(WorkQuestion):
 
         links, order = links_named(self.fabric, cluster), None
         if self.rank_order is not None:
-            from syncwall.read.links import rank_order
+            from syncwall.read.fabric_links import rank_order
 
             order = rank_order(self.rank_order, links)
         return SharedLinks(links, self.routing, self.qps, order, self.fabric)

@@ -210,7 +210,7 @@ class WorkQuestion(RunQuestion):
         """The program, on the cluster that is named; keys beside `free` ones are refused."""
         from syncwall.answer.prediction import predict
         from syncwall.describe import lookup
-        from syncwall.read.program import read_program
+        from syncwall.read.recorded_program import read_program
 
         if self.compiled and self.eager:
             raise InputError.of(f"{option('compiled')} and {option('eager')} contradict each other")

@@ -6,4 +6,4 @@ calls `step.capture`.
 
 from syncwall.public import callable_package
 
-callable_package(__name__, "syncwall.capture.step:capture")
+callable_package(__name__, "syncwall.capture.step_function:capture")

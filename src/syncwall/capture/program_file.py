@@ -1,6 +1,6 @@
 """Writes a recorded program as `run.work.json.gz`.
 
-Holds `write_program`; `read.program` reads it again.
+Holds `write_program`; `read.recorded_program` reads it again.
 """
 
 import gzip
@@ -11,7 +11,7 @@ from typing import Any
 
 from syncwall.documents import write_whole
 from syncwall.problems import InputError
-from syncwall.read.program import MOST_CALLS, NO_TASK, TASKS, ProgramFile, RankFile, residuals
+from syncwall.read.recorded_program import MOST_CALLS, NO_TASK, TASKS, ProgramFile, RankFile, residuals
 from syncwall.work.block import AnyTask, StepPhase
 from syncwall.work.operations import Group
 from syncwall.work.program import (

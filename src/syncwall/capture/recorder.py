@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
-from syncwall.capture.devices import DeviceMode
-from syncwall.capture.operations import OperationMode
+from syncwall.capture.fake_devices import DeviceMode
 from syncwall.capture.patching import applied
 from syncwall.capture.places import Places, data_ranks
+from syncwall.capture.recorded_operations import OperationMode
 from syncwall.capture.shims import TABLES
 from syncwall.capture.shims.parallel import padding
 from syncwall.capture.state import RecordingState

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from syncwall.capture.child import ENDED, FAULT, JOB, PROGRAM, ScriptJob
-from syncwall.capture.step import torch_or_advice
+from syncwall.capture.step_function import torch_or_advice
 from syncwall.capture.user_program import MARK, OFFLINE, end_all, users_line
 from syncwall.documents import opened
 from syncwall.measure.result import free_memory_bytes
 from syncwall.problems import InputError, Problem
-from syncwall.read.program import read_program
+from syncwall.read.recorded_program import read_program
 from syncwall.work.program import Note, NoteKind, Program
 
 _LEAST_BYTES: Final = 4 << 30

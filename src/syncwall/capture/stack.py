@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 from syncwall import units
 from syncwall.capture.kernels import tasks, tensors
-from syncwall.capture.operations import moves_nothing
+from syncwall.capture.recorded_operations import moves_nothing
 from syncwall.describe.layer_kinds import StackLayer
 from syncwall.describe.model import Model
 from syncwall.units import Dimension

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
-from syncwall.capture.operations import OperationMode
 from syncwall.capture.places import Batch, Places
+from syncwall.capture.recorded_operations import OperationMode
 from syncwall.capture.storages import Storages
 from syncwall.capture.tape import Tape, TapeStreams
 from syncwall.work.program import NoteKind, ShardedUnit

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from syncwall import __version__
-from syncwall.cli.verbs import DOES, PARTS, as_flag
+from syncwall.cli.commands import DOES, PARTS, as_flag
 from syncwall.problems import InputError, refuse_unknown
 
 _ASKED: Final = ("-h", "--help", "--help-all", "help")

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from syncwall.ask.question import RunQuestion
 from syncwall.catalogue import catalogue_overlay
+from syncwall.cli.commands import types_of
 from syncwall.cli.flags import flags_of, parsed
 from syncwall.cli.output import bar, with_json_file
 from syncwall.cli.run_flags import RunFlags
-from syncwall.cli.verbs import types_of
 from syncwall.describe.base import Description
 from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, Problem

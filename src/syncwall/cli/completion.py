@@ -75,9 +75,9 @@ class CompletionCommand(Command):
 
     def run(self) -> int:
         """The exit code."""
+        from syncwall.cli.commands import commands as every
+        from syncwall.cli.commands import types_of
         from syncwall.cli.flags import flags_of
-        from syncwall.cli.verbs import commands as every
-        from syncwall.cli.verbs import types_of
 
         commands = {command: flags_of(*types_of(command)) for command in every()}
         if self.shell == "fish":
@@ -162,7 +162,7 @@ def _cases(found: Iterable[tuple[str, list[str]]]) -> str:
 
 
 def _fish(commands: Commands) -> Iterator[str]:
-    from syncwall.cli.verbs import DOES
+    from syncwall.cli.commands import DOES
 
     yield "complete -c syncwall -f"
     for verb, does in DOES.items():

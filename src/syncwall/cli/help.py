@@ -10,8 +10,8 @@ from dataclasses import replace
 from inspect import getdoc
 from typing import Final
 
+from syncwall.cli.commands import types_of
 from syncwall.cli.flags import Flag, flags_of
-from syncwall.cli.verbs import types_of
 
 _RUN: Final = ("FILE", "--model", "--cluster", "--gpus")
 _LAYOUT: Final = ("--tp", "--pp", "--shard", "--global-batch")

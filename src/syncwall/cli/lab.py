@@ -14,8 +14,8 @@ from syncwall.cli.output import Output
 from syncwall.problems import InputError, did_you_mean, visible
 
 if TYPE_CHECKING:
-    from syncwall.lab.network import Topology
-    from syncwall.lab.run import LabRecord
+    from syncwall.lab.experiment_run import LabRecord
+    from syncwall.lab.virtual_network import Topology
 
 
 class LabUpCommand(Command):
@@ -30,13 +30,13 @@ class LabUpCommand(Command):
 
     def run(self) -> int:
         """The exit code."""
-        from syncwall.lab import machine
+        from syncwall.lab import host_machine
         from syncwall.lab.experiment import read_experiment
-        from syncwall.lab.network import adapter_address
+        from syncwall.lab.virtual_network import adapter_address
 
         experiment = read_experiment(self.file)
         topology = _topology(experiment.topologies(), self.place, self.rate)
-        made = machine.up(topology, machine.new_name(experiment.name))
+        made = host_machine.up(topology, host_machine.new_name(experiment.name))
         print(f"{made.lab}: {topology.label}\n")
         for host, namespace in enumerate(made.hosts):
             nics = range(topology.nics if topology.hosts > 1 else 0)
@@ -85,7 +85,7 @@ class LabRunCommand(Command):
         """The exit code."""
         from syncwall.cli.output import status
         from syncwall.lab.experiment import read_experiment
-        from syncwall.lab.run import result_of, run_experiment
+        from syncwall.lab.experiment_run import result_of, run_experiment
         from syncwall.records import plain
         from syncwall.show.lab import lab_view
 
@@ -140,10 +140,10 @@ class LabDownCommand(Command):
 
     def run(self) -> int:
         """The exit code."""
-        from syncwall.lab import machine
+        from syncwall.lab import host_machine
 
-        machine.needed("down")
-        there = [lab.name for lab in machine.labs()]
+        host_machine.needed("down")
+        there = [lab.name for lab in host_machine.labs()]
         name = None if self.all else self.name
         if name is None and not self.all:
             if len(there) > 1:
@@ -152,7 +152,7 @@ class LabDownCommand(Command):
         elif name is not None and name not in there:
             known = did_you_mean(name, there) or f"; there are {', '.join(there) or 'none'}"
             raise InputError.of(f'no lab is called "{name}"{known}')
-        gone = machine.down(name)
+        gone = host_machine.down(name)
         print("\n".join(f"removed {lab}" for lab in gone) or "there was nothing to remove")
         return 0
 
@@ -165,7 +165,7 @@ class LabListCommand(Command):
 
     def run(self) -> int:
         """The exit code."""
-        from syncwall.lab.machine import labs
+        from syncwall.lab.host_machine import labs
         from syncwall.show.lab import labs_view
 
         self.out.check()

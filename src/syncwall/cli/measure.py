@@ -12,20 +12,20 @@ from pydantic import Field
 from syncwall import units
 from syncwall.ask.question import Argument, LocalFile
 from syncwall.cli.call import Command
+from syncwall.cli.commands import as_flag
 from syncwall.cli.output import Output
-from syncwall.cli.verbs import as_flag
 from syncwall.problems import InputError, refuse_unknown, visible
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
     from syncwall.describe import Layout
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
-    from syncwall.measure.kernels import KernelRow, TimedKernel, Workload
+    from syncwall.measure.kernel_times import KernelRow, TimedKernel, Workload
     from syncwall.measure.overlap import Overlap
     from syncwall.measure.result import MachineLoad, ResultKind, Told
-    from syncwall.measure.step import StepData, StepSettings
     from syncwall.measure.suspects import SlowComponent
     from syncwall.measure.team import Stop, Team
+    from syncwall.measure.training_step import StepData, StepSettings
     from syncwall.report import CollectivesResult, Data, KernelTimes, LinksResult
 
     Found = tuple[dict[str, Any], Data]
@@ -441,7 +441,7 @@ class _MatmulPart:
     def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, TimedKernel]]":
         """By shape, the kernels of all models."""
         from syncwall.describe.lookup import model
-        from syncwall.measure.kernels import Workload, kernels_of
+        from syncwall.measure.kernel_times import Workload, kernels_of
 
         found: dict[str, tuple[Workload, TimedKernel]] = {}
         for name in self.names or (self._settings(team)[0],):
@@ -503,7 +503,7 @@ class MeasureStepCommand(Command):
         """The exit code."""
         from syncwall.describe.lookup import device as known_device
         from syncwall.describe.lookup import model as named
-        from syncwall.measure.step import StepSettings
+        from syncwall.measure.training_step import StepSettings
 
         if self.steps < 1 or self.warm_up < 0:
             raise InputError.of("--steps must be at least 1, --warm-up at least 0")

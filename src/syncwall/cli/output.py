@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field
 
 from syncwall.ask.question import Argument, LocalFile, LocalFolder, Question
-from syncwall.cli.verbs import as_flag
+from syncwall.cli.commands import as_flag
 from syncwall.describe.base import Description, Whole
 from syncwall.problems import InputError, Problem, option, visible
 
@@ -98,7 +98,7 @@ class Output(Description):
             _save(path, text)
 
     def _pages(self, made: "View") -> Iterator[tuple[Path, str]]:
-        from syncwall.show.write.files import markdown, page
+        from syncwall.show.write.whole_files import markdown, page
 
         if self.html is not None:
             yield self.html, page(made)
@@ -208,7 +208,7 @@ class PlacementOutput(Output):
     def save(self, answer: Any) -> None:
         """The files of each job."""
         from syncwall.documents import write_whole
-        from syncwall.plan.placement.answer import hint_files
+        from syncwall.plan.placement.best_placement import hint_files
 
         if self.hints is not None:
             for name, text in hint_files(answer, answer.gpus_per_node).items():

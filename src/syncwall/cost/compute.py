@@ -6,7 +6,7 @@ Source: roofline (Williams 2009) with tile and wave quantisation; see docs/expla
 """
 
 from syncwall.cost.calibration import AttentionFit, ElementwiseFit, GemmFit
-from syncwall.cost.software import ResolvedSoftware
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where

@@ -20,9 +20,9 @@ from syncwall.work.number import Number
 from syncwall.work.operations import Group
 
 if TYPE_CHECKING:  # a prediction without shared links loads none of it
+    from syncwall.network.flows import Pairs
     from syncwall.network.graph import Links
-    from syncwall.network.routes import Carried, Routes
-    from syncwall.network.streams import Pairs
+    from syncwall.network.routing import Carried, Routes
 
 DRAWS = 20
 SEED = 0
@@ -45,7 +45,7 @@ class AxisFlows:
 
     def pairs(self, cluster: Cluster) -> "Pairs":
         """Who sends to whom."""
-        from syncwall.network.streams import PATTERNS, place_groups
+        from syncwall.network.flows import PATTERNS, place_groups
 
         return PATTERNS[self.pattern](
             place_groups(cluster.gpus, self.ranks, self.stride, cluster.domain_gpus)
@@ -75,7 +75,7 @@ class SharedLinks:
     @property
     def hashed(self) -> bool:
         """True if chance decides over ways."""
-        from syncwall.network.routes import is_hashed
+        from syncwall.network.routing import is_hashed
 
         return is_hashed(self.links, self.routing)
 
@@ -94,8 +94,8 @@ class SharedLinks:
 
     def slower(self, pattern: str, ranks: int, stride: int, cluster: Cluster) -> float:
         """Times longer that all groups of `ranks`, each `stride` from the next, take at once."""
-        from syncwall.network.routes import one_draw
-        from syncwall.network.streams import PATTERNS, place_groups
+        from syncwall.network.flows import PATTERNS, place_groups
+        from syncwall.network.routing import one_draw
 
         key = (self.draw, cluster.nodes, cluster.gpus_per_node, pattern, ranks, stride)
         if key not in self._known:
@@ -110,7 +110,7 @@ class SharedLinks:
         return self._known[key][0]
 
     def _routes(self, cluster: Cluster) -> "Routes":
-        from syncwall.network.routes import Ends, Routes
+        from syncwall.network.routing import Ends, Routes
 
         key = (cluster.nodes, cluster.gpus_per_node)
         if key not in self._found:
@@ -137,7 +137,7 @@ class SharedLinks:
 
     def carried(self, flows: AxisFlows, cluster: Cluster) -> "Carried":
         """What every link carries of `flows` in this draw."""
-        from syncwall.network.routes import Carried, over_nics
+        from syncwall.network.routing import Carried, over_nics
 
         routes = self._routes(cluster)
         times = over_nics(routes, flows.pairs(cluster), qps=self.qps, seed=self.seed, number=self.draw or 0)

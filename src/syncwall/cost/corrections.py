@@ -15,9 +15,9 @@ from syncwall.cost.compute import (
     elementwise_seconds,
     gemm_alone_seconds,
 )
+from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.cost.measured import CollectiveTable
 from syncwall.cost.path import Path, path
-from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device

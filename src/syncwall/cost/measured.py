@@ -121,7 +121,7 @@ class MachineMeasurements(Description):
 
     @property
     def knobs(self) -> tuple[str, ...]:
-        """Kinds of work (`cost.software`) of which something was measured."""
+        """Kinds of work (`cost.framework_costs`) of which something was measured."""
         found = {
             "gemm": self.gemm,
             "attention": self.attention,

@@ -23,7 +23,7 @@ from syncwall.cost.compute import (
     scan_seconds,
 )
 from syncwall.cost.corrections import Corrections
-from syncwall.cost.software import AS_CATALOGUED, Knobs, ResolvedSoftware
+from syncwall.cost.framework_costs import AS_CATALOGUED, Knobs, ResolvedSoftware
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.device import Device, Link
 from syncwall.describe.names import load

@@ -22,9 +22,9 @@ from syncwall.explain.readers import FilesRequest, ReadFile, read_files, readers
 from syncwall.explain.remedies import remedies, remedy_kind, suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers import Slowdown
-from syncwall.explain.topology import check_topology, used_by
+from syncwall.explain.topology_findings import check_topology, used_by
 from syncwall.explain.traces.job_traces import JobTraces, SoFar, explain_traces
-from syncwall.explain.traces.ranks import RanksVerdict
+from syncwall.explain.traces.rank_comparison import RanksVerdict
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.read.detect import FileKind, Files, read_topology

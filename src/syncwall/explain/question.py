@@ -11,7 +11,7 @@ from syncwall.describe import Cluster, Run, lookup
 from syncwall.explain.answer import Explanation
 from syncwall.explain.answer import explain as answer
 from syncwall.explain.readers import FilesRequest
-from syncwall.explain.traces.ranks import RanksVerdict
+from syncwall.explain.traces.rank_comparison import RanksVerdict
 
 Paths = str | Path | Sequence[str | Path]
 

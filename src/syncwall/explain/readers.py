@@ -18,11 +18,11 @@ from syncwall.explain.finding import Finding
 from syncwall.explain.logs import nccl_findings, nsys_findings
 from syncwall.explain.remedies import price_for
 from syncwall.explain.stragglers import Slowdown, slowdown_of
-from syncwall.explain.topology import check_fabric
+from syncwall.explain.topology_findings import check_fabric
 from syncwall.problems import InputError, Problem
 from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
-from syncwall.read.fabric_graph import FabricGraph
+from syncwall.read.fabric_file import FabricGraph
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
 from syncwall.read.link_rates import LinkReading, read_iperf3, read_perftest
 from syncwall.read.nccl_facts import NcclLog

@@ -22,7 +22,7 @@ from syncwall.describe.layout import Shard
 from syncwall.describe.run import MeasuredSpeed
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.traces.rank import RankLedger
-from syncwall.explain.traces.ranks import RankVerdictKind
+from syncwall.explain.traces.rank_comparison import RankVerdictKind
 from syncwall.read.nccl_facts import NcclLog
 
 _OVERLAP: Final = (

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.operations import COMPUTE, TRANSFERS, OperationKind, Operations, WorkerOperation
+from syncwall.read.pipeline_operations import COMPUTE, TRANSFERS, OperationKind, Operations, WorkerOperation
 
 CLOCK_SLACK_S = 5e-5
 """Two times closer than this count as equal (the artifact's value)."""

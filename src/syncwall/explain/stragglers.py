@@ -21,7 +21,7 @@ from syncwall.cause import Cause
 from syncwall.explain.replay import Durations, JobOperations, replay, replayed_job
 from syncwall.problems import InputError, Problem
 from syncwall.public import published
-from syncwall.read.operations import COMPUTE, TRANSFERS, OperationKind, read_operations
+from syncwall.read.pipeline_operations import COMPUTE, TRANSFERS, OperationKind, read_operations
 
 NAMED_FROM = 0.8
 """Share of the lost time that a cause must explain to be named."""

@@ -16,9 +16,9 @@ from syncwall.describe.base import SourcedNumber
 from syncwall.describe.job import Owned, Power
 from syncwall.describe.lookup import prices
 from syncwall.documents import read_document
-from syncwall.job import settled
-from syncwall.job.plan import JobPlan
-from syncwall.job.settled import Input
+from syncwall.job import settled_job
+from syncwall.job.job_plan import JobPlan
+from syncwall.job.settled_job import Input
 from syncwall.problems import refuse_unknown
 from syncwall.units import Dimension
 
@@ -134,9 +134,9 @@ def _watts(power: Power, cluster: Cluster, inputs: list[Input]) -> float | None:
         return None
     values = []
     for name, given, usual in (
-        ("power over TDP", power.load, settled.LOAD),
-        ("power of the host", power.host, settled.HOST),
-        ("PUE", power.pue, settled.PUE),
+        ("power over TDP", power.load, settled_job.LOAD),
+        ("power of the host", power.host, settled_job.HOST),
+        ("PUE", power.pue, settled_job.PUE),
     ):
         trust = "assumed" if given is None else "given"
         values.append(usual if given is None else given)

@@ -19,8 +19,8 @@ from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.reading import read
 from syncwall.job.bill import Bill, bill_of
-from syncwall.job.plan import daly_s, young_s
-from syncwall.job.settled import (
+from syncwall.job.job_plan import daly_s, young_s
+from syncwall.job.settled_job import (
     QUICK_DETECTION_S,
     Input,
     PredictedPhase,

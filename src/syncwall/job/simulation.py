@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.job.plan import CLIP, DAY_S, JobPlan, Numbers, slow_down
+from syncwall.job.job_plan import CLIP, DAY_S, JobPlan, Numbers, slow_down
 from syncwall.problems import InputError
 
 GIVEN_UP = 5.0

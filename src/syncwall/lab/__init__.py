@@ -4,9 +4,9 @@ Holds `Topology`, `Experiment`, `lab` and what runs in it. See `docs/reference/l
 """
 
 from syncwall.lab.experiment import Experiment, LabJob, read_experiment
-from syncwall.lab.hosts import Hosts, lab
-from syncwall.lab.network import Topology
-from syncwall.lab.run import LabRecord, result_of, run_experiment, run_topology
+from syncwall.lab.experiment_run import LabRecord, result_of, run_experiment, run_topology
+from syncwall.lab.virtual_hosts import Hosts, lab
+from syncwall.lab.virtual_network import Topology
 
 __all__ = [
     "Experiment",

@@ -18,8 +18,8 @@ from syncwall.describe.device import DeviceMemory
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.lookup import model as named
 from syncwall.lab.experiment import LabJob
-from syncwall.lab.network import Topology
-from syncwall.measure.step import DEFAULT_MODEL, StepSettings
+from syncwall.lab.virtual_network import Topology
+from syncwall.measure.training_step import DEFAULT_MODEL, StepSettings
 from syncwall.problems import InputError
 from syncwall.units import Dimension, parse
 

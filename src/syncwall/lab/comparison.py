@@ -13,9 +13,9 @@ import numpy as np
 
 from syncwall.cause import Cause, CauseKind
 from syncwall.lab.closed_loop import Forecast, step_label
-from syncwall.lab.run import LabRecord
-from syncwall.measure.kernels import Times
-from syncwall.measure.step import StepData
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.measure.kernel_times import Times
+from syncwall.measure.training_step import StepData
 
 _WORK = {cause for cause in Cause if cause.kind is CauseKind.WORK}
 _EXPOSED = {cause for cause in Cause if cause.is_exposed}

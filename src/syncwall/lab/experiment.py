@@ -20,7 +20,7 @@ from syncwall.describe.base import (
 )
 from syncwall.describe.reading import validated
 from syncwall.documents import read_document
-from syncwall.lab.network import Placement, Topology, rate_text
+from syncwall.lab.virtual_network import Placement, Topology, rate_text
 
 
 class SlowLink(Description):

@@ -21,7 +21,7 @@ from syncwall.cost.measured import (
 from syncwall.describe.reading import problems, validated
 from syncwall.documents import Document, read_document
 from syncwall.measure.collectives import CollectiveRow
-from syncwall.measure.kernels import KernelRow
+from syncwall.measure.kernel_times import KernelRow
 from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import Result
 from syncwall.problems import InputError

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from syncwall.cost.nccl import bus_factor
 from syncwall.describe.base import Description
-from syncwall.measure.kernels import Times
+from syncwall.measure.kernel_times import Times
 from syncwall.measure.result import free_memory_bytes
 from syncwall.measure.team import Stop, Team
 

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from syncwall.describe.choice import Dtype
-from syncwall.measure.kernels import KernelRow, TimedKernel, timed_kernel
+from syncwall.measure.kernel_times import KernelRow, TimedKernel, timed_kernel
 from syncwall.measure.team import Team
 from syncwall.measure.trials import Maker, Trial, attention_trial, gemm_trial
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm

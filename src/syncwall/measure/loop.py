@@ -17,10 +17,10 @@ import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 from syncwall.cause import Cause
-from syncwall.measure.kernels import timed_kernel
+from syncwall.measure.kernel_times import timed_kernel
 from syncwall.measure.layers import built
-from syncwall.measure.step import CAUSES, LOADER_DELAY, StepData, StepSettings, summed_up
 from syncwall.measure.team import Team
+from syncwall.measure.training_step import CAUSES, LOADER_DELAY, StepData, StepSettings, summed_up
 from syncwall.measure.trials import torch_dtype
 
 _LOADING = "enumerate(DataLoader)#measure"

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from syncwall.describe.base import Description
-from syncwall.measure.kernels import Duration
+from syncwall.measure.kernel_times import Duration
 from syncwall.measure.team import Team
 
 _BYTES = 4 * 2**20

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from syncwall.describe import Model
 from syncwall.measure import layers
-from syncwall.measure.kernels import KernelRow, TimedKernel, Workload, timed_kernel
+from syncwall.measure.kernel_times import KernelRow, TimedKernel, Workload, timed_kernel
 from syncwall.measure.team import Team
 from syncwall.problems import InputError
 from syncwall.work.memory_parts import update_bytes

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.software import switches

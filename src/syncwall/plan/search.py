@@ -323,7 +323,7 @@ class SearchResult(Answer):
     """The layout that needs the least memory, whether it fits or not."""
     _tunings: dict[Layout, Candidate] = field(default_factory=dict, repr=False)
 
-    plan = Late("plan.answer:plan_of")
+    plan = Late("plan.answers:plan_of")
 
     def view(self, **how: Any) -> Any:
         """The blocks of its best layouts."""

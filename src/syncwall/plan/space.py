@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.answer.improvements import SHARD_DOMAINS, divisors, virtual_stage_counts
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard

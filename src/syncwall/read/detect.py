@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.fabric_graph import (
+from syncwall.read.fabric_file import (
     FabricGraph,
     read_ibnetdiscover,
     read_netq,

@@ -346,7 +346,7 @@ def links_of_host(topology: HostTopology, cluster: Cluster) -> Links:
 
 
 def _gpus_of_nics(gpus: int, nics: int) -> list[list[int]]:
-    """GPUs that use each NIC of a node, as `network.routes.Ends` has it."""
+    """GPUs that use each NIC of a node, as `network.routing.Ends` has it."""
     several = max(1, nics // gpus)
     users = [range(gpu * nics // gpus, gpu * nics // gpus + several) for gpu in range(gpus)]
     return [[gpu for gpu, mine in enumerate(users) if nic in mine] for nic in range(nics)]

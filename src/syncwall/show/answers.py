@@ -52,7 +52,7 @@ def screen(answer: Answer) -> str:
 
 def notebook(answer: Answer) -> str:
     """The page that --html writes, in a frame."""
-    from syncwall.show.write.files import page
+    from syncwall.show.write.whole_files import page
 
     found = answer.view()
     title, inside = escape(found.title), escape(page(found))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-from syncwall.job.compare import MOST, Comparison, comparison
+from syncwall.job.job_comparison import MOST, Comparison, comparison
 from syncwall.lab.comparison import predicted_steps
 from syncwall.report import Answered, LabResult, Source, measured_steps
 from syncwall.show import blocks as show

@@ -12,7 +12,7 @@ from syncwall.explain.changes import (
     SettingChange,
     StepChange,
 )
-from syncwall.explain.traces.ranks import NEXT
+from syncwall.explain.traces.rank_comparison import NEXT
 from syncwall.show.numbers import byte_size, duration, percent, plural, signed
 
 _KINDS: Final = {

@@ -8,7 +8,7 @@ from typing import Final
 from syncwall.answer.difference import ALIKE, Ratio
 from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.describe import Run
-from syncwall.job.compare import Beside, ComparedRun, Comparison
+from syncwall.job.job_comparison import Beside, ComparedRun, Comparison
 from syncwall.show.blocks import Block, Figure, Lines, Paragraph, Verdict, View, table
 from syncwall.show.layout import columns, run_words
 from syncwall.show.numbers import (

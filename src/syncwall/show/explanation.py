@@ -16,7 +16,7 @@ from syncwall.explain.side_by_side import SideBySide
 from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.traces.job_traces import JobTraces, rank_steps
 from syncwall.explain.traces.rank import RankLedger
-from syncwall.explain.traces.ranks import NEXT, RanksVerdict
+from syncwall.explain.traces.rank_comparison import NEXT, RanksVerdict
 from syncwall.public import published
 from syncwall.read.topology import HostTopology
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, table

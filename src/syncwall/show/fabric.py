@@ -9,8 +9,8 @@ import numpy as np
 from syncwall import units
 from syncwall.answer.contention import UNPROVEN, Contention
 from syncwall.network.graph import Links
-from syncwall.plan.fabric.answer import FabricAnswer
 from syncwall.plan.fabric.degraded_step import MOST_NODES, Degraded, TakenOut
+from syncwall.plan.fabric.fabric_answer import FabricAnswer
 from syncwall.plan.fabric.options import Refusal, least_radix, refusal
 from syncwall.plan.fabric.sized import FailureEffect, Sized, losses
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table

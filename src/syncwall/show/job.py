@@ -6,7 +6,7 @@ from typing import Final
 from syncwall import units
 from syncwall.cause import CauseKind
 from syncwall.job.completion import Completion, JobChange
-from syncwall.job.settled import Input, PredictedPhase
+from syncwall.job.settled_job import Input, PredictedPhase
 from syncwall.show.blocks import (
     Block,
     Breakdown,

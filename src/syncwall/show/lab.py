@@ -10,8 +10,8 @@ from syncwall.lab.comparison import (
     ledger_groups,
     predicted_steps,
 )
-from syncwall.lab.machine import Lab
-from syncwall.lab.run import LabRecord
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.lab.host_machine import Lab
 from syncwall.measure.result import JobFacts, Result
 from syncwall.report import (
     CollectivesResult,

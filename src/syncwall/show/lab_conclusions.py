@@ -13,7 +13,7 @@ from syncwall.lab.comparison import (
     Order,
     ledger_groups,
 )
-from syncwall.lab.network import rate_text
+from syncwall.lab.virtual_network import rate_text
 from syncwall.report import (
     PlacedStep,
     comparable_steps,

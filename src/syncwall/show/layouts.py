@@ -6,7 +6,7 @@ from typing import Final
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import mfu_convention
-from syncwall.plan.answer import Other, Plan
+from syncwall.plan.answers import Other, Plan
 from syncwall.plan.search import TunedSetting, differences
 from syncwall.public import published
 from syncwall.show.blocks import Block, Code, Heading, Lines, Verdict, View, table

@@ -10,14 +10,14 @@ import numpy as np
 
 from syncwall import units
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.lab.network import Topology, rate_text
-from syncwall.lab.run import LabRecord
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.lab.virtual_network import Topology, rate_text
 from syncwall.measure.collectives import CollectiveRow
-from syncwall.measure.kernels import KernelRow
+from syncwall.measure.kernel_times import KernelRow
 from syncwall.measure.links import LinkRow
 from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import MOST_OTHERS, MOST_STEAL, Host, JobFacts, MachineLoad, Result
-from syncwall.measure.step import StepData
+from syncwall.measure.training_step import StepData
 from syncwall.report import (
     CollectivesResult,
     Data,
@@ -265,7 +265,7 @@ def lab_setup(asked: ExperimentSetup, records: Sequence[LabRecord]) -> list[Bloc
 
 def _pictures(records: Sequence[LabRecord]) -> list[Block]:
     """A picture for each topology; those that differ in their rate only share one."""
-    from syncwall.show.draw.topology import topology_drawing, topology_words
+    from syncwall.show.draw.topology_drawing import topology_drawing, topology_words
 
     groups: dict[str, list[Topology]] = {}
     for record in records:

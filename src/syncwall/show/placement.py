@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from syncwall.answer.contention import UNPROVEN
-from syncwall.plan.placement.answer import JobAt, PlacedJob, PlacementAnswer
+from syncwall.plan.placement.best_placement import JobAt, PlacedJob, PlacementAnswer
 from syncwall.show.blocks import Lines, Verdict, View, table
 from syncwall.show.contention import drawn_words
 from syncwall.show.numbers import duration, plural

@@ -11,8 +11,8 @@ from syncwall.show.blocks import Block, Figure, Heading, Lines, Paragraph, Verdi
 from syncwall.show.draw.curves import Point, error_chart
 from syncwall.show.layout import layout_words
 from syncwall.show.numbers import duration, percent, plural
+from syncwall.validate.accuracy_report import Report, SetReport
 from syncwall.validate.evaluation import ValidatedRun
-from syncwall.validate.report import Report, SetReport
 from syncwall.validate.table import RowUse, corpus_part
 
 _KINDS: Final = {

@@ -8,7 +8,8 @@ import numpy as np
 
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import (
+from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
+from syncwall.plan.wall.sync_wall import (
     EXPLAINED,
     LEVELS,
     MOST,
@@ -19,7 +20,6 @@ from syncwall.plan.wall.answer import (
     Wall,
     WallPlan,
 )
-from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.svg import WIDTH, Axis, Drawing, Entry, legend, plot_axes
 from syncwall.show.layout import layout_words, of_tokens, run_words, sample

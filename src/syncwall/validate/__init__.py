@@ -5,4 +5,4 @@
 
 from syncwall.public import callable_package
 
-callable_package(__name__, "syncwall.validate.report:validate")
+callable_package(__name__, "syncwall.validate.accuracy_report:validate")

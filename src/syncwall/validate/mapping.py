@@ -17,14 +17,15 @@ from pydantic import ValidationError
 from syncwall.answer.many import memory_of
 from syncwall.answer.priced import may_fit
 from syncwall.answer.settled import candidates, choices
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
 from syncwall.describe.software import cut_by_cost, kept_formats
 from syncwall.describe.switches import Lora, MasterWeights, Optimizer
-from syncwall.validate.machine import (
+from syncwall.validate.table import RunRow
+from syncwall.validate.table_machines import (
     CannotRepresent,
     cluster_of,
     document_of,
@@ -35,7 +36,6 @@ from syncwall.validate.machine import (
     switches_of,
     unsaid,
 )
-from syncwall.validate.table import RunRow
 
 _RECOMPUTED = (0.25, 0.5, 0.75)
 """Shares of a stage's layers that may be recomputed where the source does not say."""

@@ -80,7 +80,7 @@ def _prediction(asked: Any) -> "Prediction":
     from syncwall.documents import read_document
     from syncwall.read.detect import first_bytes
     from syncwall.read.machine_measured import read_machine_measured
-    from syncwall.read.program import FORMAT
+    from syncwall.read.recorded_program import FORMAT
 
     measured = read_machine_measured(asked.calibration) if asked.calibration else None
     if FORMAT.encode() in first_bytes(asked.file):
@@ -98,7 +98,7 @@ def _prediction(asked: Any) -> "Prediction":
 def _of_a_program(asked: Any, measured: "MachineMeasurements | None") -> "Prediction":
     from syncwall.answer.prediction import predict
     from syncwall.describe import lookup
-    from syncwall.read.program import read_program
+    from syncwall.read.recorded_program import read_program
 
     if asked.cluster is None:
         raise InputError.of(

@@ -32,8 +32,8 @@ from syncwall.hosts import LOOPBACK
 from syncwall.problems import InputError
 from syncwall.watch.devices import DeviceState, Limit
 from syncwall.watch.events import FORMAT, Finding, FindingKey, RankState, StepWindow, to_json
-from syncwall.watch.flops import stated_flops
 from syncwall.watch.life import LifeFile, outlook, rates_of
+from syncwall.watch.model_flops import stated_flops
 from syncwall.watch.summary import (
     Listener,
     Live,

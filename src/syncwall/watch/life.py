@@ -30,7 +30,7 @@ from syncwall.cause import Cause
 from syncwall.describe.job import FailureRates, Job
 from syncwall.describe.lookup import failure_rates
 from syncwall.job.completion import QUANTILES
-from syncwall.job.plan import DAY_S, Failure, JobPlan
+from syncwall.job.job_plan import DAY_S, Failure, JobPlan
 from syncwall.job.simulation import is_endless, simulate_all
 from syncwall.problems import InputError
 from syncwall.watch.events import Process, RankState, StepRecord

@@ -27,9 +27,9 @@ from syncwall.hosts import LOOPBACK
 from syncwall.show.terms import Term, terms
 from syncwall.show.write.template import filled
 from syncwall.web.assets import Asset, assets, digest, sent
+from syncwall.web.event_streams import Streams, add_refusals
 from syncwall.web.guard import IDLE_S, App, Connection, Guard, Room, most_connections
 from syncwall.web.routes import ROUTERS, Desk, desk_of, schema
-from syncwall.web.streams import Streams, add_refusals
 from syncwall.web.workers import Workers
 
 _ANSWERS: Final = {

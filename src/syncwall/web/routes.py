@@ -28,6 +28,7 @@ from syncwall.ask.verbs import ON_PAGES, question_type
 from syncwall.problems import InputError
 from syncwall.web.answers import answer_named
 from syncwall.web.assets import sent, shipped_accuracy
+from syncwall.web.event_streams import Streams
 from syncwall.web.guard import MAX_BODY_BYTES
 from syncwall.web.questions import (
     Asked,
@@ -53,7 +54,6 @@ from syncwall.web.questions import (
     ExportKind,
     Search,
 )
-from syncwall.web.streams import Streams
 from syncwall.web.workers import Answer, Busy, Workers
 
 AT_ONCE: Final = 2

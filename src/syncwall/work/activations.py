@@ -18,8 +18,8 @@ from syncwall.describe.matrices import gated_experts
 from syncwall.describe.switches import NarrowActivations, RecomputeModule, adapted
 from syncwall.work.encoder import cross_bytes
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
+from syncwall.work.layout_switches import ENTERING, keeps_input
 from syncwall.work.number import Number, anywhere, most
-from syncwall.work.switches import ENTERING, keeps_input
 
 MASK_BYTES = 1.0
 """One element of a dropout mask."""

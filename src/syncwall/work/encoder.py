@@ -17,10 +17,10 @@ from syncwall.work.layer import (
     product,
     quantised,
 )
+from syncwall.work.layout_switches import TRAINED, Frozen
 from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Gemm
 from syncwall.work.parts import LayerPart, attention, elementwise
-from syncwall.work.switches import TRAINED, Frozen
 
 CROSS_KEYS = "cross keys and values"
 """Name of the product that takes the output of the encoder into a layer."""

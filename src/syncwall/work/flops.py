@@ -14,11 +14,11 @@ from syncwall.describe.layout import Recompute
 from syncwall.describe.switches import RecomputeModule
 from syncwall.work.encoder import CROSS_KEYS, encoder_shape, images, projector_parts
 from syncwall.work.layer import Shape
-from syncwall.work.layer_kinds import Kinds
+from syncwall.work.layout_switches import TRAINED, Backward, Frozen, in_modules
 from syncwall.work.number import Number, anywhere
 from syncwall.work.operations import Collective, CoreAttention, Gemm, Offload, Transfer
 from syncwall.work.parts import LayerPart
-from syncwall.work.switches import TRAINED, Backward, Frozen, in_modules
+from syncwall.work.rank_layers import Kinds
 
 GEMM_SHARE, ELEMENTWISE_SHARE = 0.5, 0.7
 """What `Recompute.OPERATIONS` repeats: torchtitan keeps every second product and all attention."""

@@ -12,6 +12,7 @@ from syncwall.describe.layout import Shard
 from syncwall.describe.parameters import head_transform_parameters
 from syncwall.work.activations import SavedByKind, further_saved, saved_by_kind
 from syncwall.work.layer import Shape
+from syncwall.work.layout_switches import in_bf16, rank_adapter_parameters
 from syncwall.work.memory_parts import (
     Added,
     encoder_memory,
@@ -41,7 +42,6 @@ from syncwall.work.sharing import (
     reduced_at_once,
     weight_bytes,
 )
-from syncwall.work.switches import in_bf16, rank_adapter_parameters
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient

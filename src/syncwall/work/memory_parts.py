@@ -13,6 +13,7 @@ from syncwall.describe.switches import MasterWeights, Optimizer
 from syncwall.work.activations import SavedBytes, layer_tensors
 from syncwall.work.encoder import encoder_shape
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
+from syncwall.work.layout_switches import Frozen, passed_shape
 from syncwall.work.number import Number
 from syncwall.work.pipeline_ranks import RankLayers
 from syncwall.work.rank_parameters import (
@@ -23,7 +24,6 @@ from syncwall.work.rank_parameters import (
     projector_parameters,
 )
 from syncwall.work.sharing import reduced_at_once, weight_bytes
-from syncwall.work.switches import Frozen, passed_shape
 
 _MASTER_BYTES = {
     MasterWeights.NONE: 0.0,

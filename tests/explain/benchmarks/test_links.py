@@ -7,7 +7,7 @@ import pytest
 import syncwall as sw
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import gemm_alone_seconds
-from syncwall.measure.kernels import KernelRow, TimedKernel
+from syncwall.measure.kernel_times import KernelRow, TimedKernel
 from syncwall.measure.result import JobFacts, Result
 from syncwall.problems import InputError
 from syncwall.read.link_rates import read_iperf3, read_perftest

@@ -20,7 +20,7 @@ from syncwall.explain.replay import (
     stage_transfers,
 )
 from syncwall.problems import InputError
-from syncwall.read.operations import OperationKind, WorkerOperation, read_operations
+from syncwall.read.pipeline_operations import OperationKind, WorkerOperation, read_operations
 from tests.explain.stragglers.operation_tables import Seconds, Shape, rows, simple, text, written
 
 SHAPES = st.builds(

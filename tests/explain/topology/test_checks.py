@@ -7,9 +7,9 @@ from syncwall.answer.pricing import with_nics, with_scale_up
 from syncwall.describe import Layout, Run
 from syncwall.explain.machines import devices_of, likely_cluster
 from syncwall.explain.remedies import slowdown
-from syncwall.explain.topology import Used, check_fabric, check_topology, used_by
+from syncwall.explain.topology_findings import Used, check_fabric, check_topology, used_by
 from syncwall.read.detect import read_topology
-from syncwall.read.fabric_graph import read_ibnetdiscover
+from syncwall.read.fabric_file import read_ibnetdiscover
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_facts import NcclNic as LogNic
 from syncwall.read.topology import Gpu

@@ -12,7 +12,7 @@ from syncwall.explain.traces.job_traces import (
     summaries,
     trace_files,
 )
-from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
+from syncwall.explain.traces.rank_comparison import RanksVerdict, explain_ranks
 from syncwall.problems import InputError
 from tests.explain.traces.job import Job, written
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from syncwall.explain.traces.job_traces import summaries
 from syncwall.explain.traces.matching import aligned, matched
 from syncwall.explain.traces.rank import KINDS, rank_summary
-from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
+from syncwall.explain.traces.rank_comparison import RanksVerdict, explain_ranks
 from syncwall.problems import InputError
 from tests.explain.traces.job import Job
 from tests.read.traces import MEASURED, needs_traces

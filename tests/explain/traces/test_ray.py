@@ -3,7 +3,7 @@
 import pytest
 
 from syncwall.explain.traces.job_traces import summaries, trace_files
-from syncwall.explain.traces.ranks import explain_ranks
+from syncwall.explain.traces.rank_comparison import explain_ranks
 from syncwall.problems import InputError
 from tests.explain.traces.job import Job, written
 

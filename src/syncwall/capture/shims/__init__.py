@@ -3,9 +3,9 @@
 `TABLES` are applied together, in this order, by `recorder.recording`.
 """
 
-from syncwall.capture.shims.device import DEVICE
-from syncwall.capture.shims.kernels import KERNELS
+from syncwall.capture.shims.compiled_kernels import KERNELS
+from syncwall.capture.shims.cuda_calls import DEVICE
 from syncwall.capture.shims.parallel import PARALLEL
-from syncwall.capture.shims.ranks import RANKS
+from syncwall.capture.shims.process_groups import RANKS
 
 TABLES = (RANKS, DEVICE, PARALLEL, KERNELS)

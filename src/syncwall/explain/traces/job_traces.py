@@ -24,7 +24,7 @@ import numpy as np
 
 from syncwall.explain.traces.matching import Clocks, MatchedCollectives, aligned, matched
 from syncwall.explain.traces.rank import KINDS, RankLedger, RankSummary, rank_ledger, rank_summary
-from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
+from syncwall.explain.traces.rank_comparison import RanksVerdict, explain_ranks
 from syncwall.problems import InputError, Problem
 from syncwall.read.kineto import read_trace
 from syncwall.read.trace import Category, Trace

@@ -25,8 +25,8 @@ from syncwall.cost.contended_network import DRAWS, SharedLinks
 from syncwall.describe import Fabric
 from syncwall.network import Routing
 from syncwall.network.graph import CutOffError, Links, part_named, slowed, without
-from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.sized import Sized, fabric_of
+from syncwall.plan.fabric.sized_links import links_of_sized
 from syncwall.public import published
 from syncwall.work.block import sizes_and_strides
 

@@ -14,7 +14,7 @@ from syncwall.answer.pricing import Timed
 from syncwall.cause import Cause
 from syncwall.cost.rates import nic_reached
 from syncwall.describe import Cluster, Layout, Model
-from syncwall.plan.answer import grown, replicas_at, single
+from syncwall.plan.answers import grown, replicas_at, single
 from syncwall.plan.best_layout import best_run, kept
 from syncwall.plan.network.targets import (
     Ideal,

@@ -12,7 +12,7 @@ import numpy as np
 from syncwall.answer.improvements import divisors
 from syncwall.cause import Cause
 from syncwall.describe import Cluster, Layout
-from syncwall.plan.answer import grown, is_whole, single
+from syncwall.plan.answers import grown, is_whole, single
 from syncwall.plan.network_scaling import AS_IT_IS, PricedCase, Wires
 from syncwall.work.program import Program
 from syncwall.work.program_variants import shard_ranks

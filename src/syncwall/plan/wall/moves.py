@@ -12,7 +12,7 @@ import numpy as np
 
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Shard
-from syncwall.plan.answer import grown, single
+from syncwall.plan.answers import grown, single
 from syncwall.plan.choices import Scaling
 from syncwall.plan.network_scaling import AS_IT_IS, PricedCase, Wires
 from syncwall.plan.wall.curve import (

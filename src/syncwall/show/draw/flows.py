@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from syncwall.network.graph import Links
-from syncwall.network.routes import Carried
-from syncwall.plan.placement.search import Groups, groups_of
+from syncwall.network.routing import Carried
+from syncwall.plan.placement.placement_search import Groups, groups_of
 from syncwall.show.draw.svg import Drawing, stroked
 from syncwall.show.numbers import plural
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.base import Description
 from syncwall.lab.experiment import Experiment
-from syncwall.lab.machine import Lab
-from syncwall.lab.run import LabRecord
+from syncwall.lab.experiment_run import LabRecord
+from syncwall.lab.host_machine import Lab
 from syncwall.measure.result import Result
-from syncwall.measure.step import StepData
+from syncwall.measure.training_step import StepData
 from syncwall.public import published
 from syncwall.report import CollectivesResult, KernelTimes, LinksResult
 from syncwall.show.schema import DescribedAs

@@ -16,7 +16,7 @@ from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show import blocks
 from syncwall.show.numbers import percent
 from syncwall.show.terms import meaning
-from syncwall.show.write.files import written
+from syncwall.show.write.whole_files import written
 
 _CAUSES: Final = {str(cause): cause for cause in Cause}
 _ADDRESS: Final = re.compile(r"https?://[^\s,;]+|arXiv:(\d{4}\.\d{4,5})")

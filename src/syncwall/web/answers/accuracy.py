@@ -22,11 +22,11 @@ from syncwall.show.layout import run_words
 from syncwall.show.numbers import duration, percent, plural, signed_percent
 from syncwall.show.validation import outcome_words
 from syncwall.show.write.parts import Markup, Part, button, linked, markup, quiet, table, tag, tile
+from syncwall.validate.accuracy_report import Report, validate
 from syncwall.validate.evaluation import ValidatedRun, outcomes
-from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
-from syncwall.validate.report import Report, validate
 from syncwall.validate.table import RowUse, RunRow, corpus_part, read_tables
+from syncwall.validate.table_machines import CannotRepresent
 from syncwall.web.answers.catalogue import source_text
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.assets import shipped_accuracy

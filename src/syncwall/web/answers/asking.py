@@ -7,7 +7,7 @@ from typing import Any
 
 from syncwall.ask.verbs import question_type
 from syncwall.describe.names import only_catalogue
-from syncwall.show.write.files import body
+from syncwall.show.write.whole_files import body
 from syncwall.web.questions import AskedQuestion
 
 

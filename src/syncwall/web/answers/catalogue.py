@@ -22,8 +22,8 @@ from syncwall.show.blocks import Cell, Table, Verdict, View
 from syncwall.show.entries import CONVENTIONS, Row, cell, headings, is_number, rows_of, sources_used
 from syncwall.show.measurement import busy_words, load_words
 from syncwall.show.records.listing import listing
-from syncwall.show.write.files import body
 from syncwall.show.write.parts import Markup, linked, markup, panel, scrolled, table, tag
+from syncwall.show.write.whole_files import body
 
 _MEANS: Final = {
     "measured": "somebody ran it and timed it",

@@ -16,7 +16,7 @@ from typing import Any, Final
 from syncwall.cause import Cause
 from syncwall.describe import Job
 from syncwall.job.completion import Completion
-from syncwall.plan.wall.answer import EXPLAINED, LEVELS
+from syncwall.plan.wall.sync_wall import EXPLAINED, LEVELS
 from syncwall.show.numbers import duration, gigabytes, many, percent, span
 
 _DAY_S: Final = 86400.0

@@ -23,11 +23,11 @@ from syncwall.documents import parse_document
 from syncwall.explain.answer import Explanation, explain
 from syncwall.explain.readers import FilesRequest
 from syncwall.problems import InputError
-from syncwall.read.program import program_in
+from syncwall.read.recorded_program import program_in
 from syncwall.records import plain
 from syncwall.show.records.watch import LiveRun
 from syncwall.show.watch import live_view
-from syncwall.show.write.files import body, page
+from syncwall.show.write.whole_files import body, page
 from syncwall.watch.summary import read_snapshot, watched_here
 from syncwall.web.questions import AskedFolder, AskedProgram
 

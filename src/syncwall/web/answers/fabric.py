@@ -18,13 +18,13 @@ from syncwall.describe import Run, lookup
 from syncwall.describe.device import Switch
 from syncwall.describe.names import only_catalogue
 from syncwall.network.graph import CutOffError, Links, without
-from syncwall.network.routes import Ends, flows_of_pair
+from syncwall.network.routing import Ends, flows_of_pair
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.degraded_step import MOST_NODES, FabricSteps
-from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import kept, options, proposed, ratios_of, refusal
 from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
+from syncwall.plan.fabric.sized_links import links_of_sized
 from syncwall.plan.fabric.traffic import AxisTraffic, LinkLoad, axis_traffic, link_loads
 from syncwall.problems import InputError
 from syncwall.records import plain

@@ -15,11 +15,11 @@ from syncwall.cause import LEAST_SHARE
 from syncwall.cost.contended_network import DRAWS, AxisFlows, SharedLinks
 from syncwall.describe import Run
 from syncwall.network.graph import Links
-from syncwall.network.routes import Carried, Ends, flows_of_pair
-from syncwall.plan.fabric.links import links_of_sized
+from syncwall.network.routing import Carried, Ends, flows_of_pair
 from syncwall.plan.fabric.options import ratios_of, sized_named
-from syncwall.plan.placement.answer import slowed_step_s
-from syncwall.plan.placement.search import (
+from syncwall.plan.fabric.sized_links import links_of_sized
+from syncwall.plan.placement.best_placement import slowed_step_s
+from syncwall.plan.placement.placement_search import (
     JobTraffic,
     Nodes,
     SharedFabric,

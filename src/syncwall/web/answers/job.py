@@ -18,7 +18,7 @@ from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
 from syncwall.job.completion import Completion, JobChange, finish, job_changes
-from syncwall.job.plan import interval_curve
+from syncwall.job.job_plan import interval_curve
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.blocks import Table

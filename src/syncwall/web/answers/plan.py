@@ -13,7 +13,7 @@ from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.settings.formats import format_named
 from syncwall.describe.settings.writing import written
-from syncwall.plan.answer import Plan, ties
+from syncwall.plan.answers import Plan, ties
 from syncwall.plan.choices import SEARCHED
 from syncwall.plan.search import TUNABLE, Candidate, SearchResult, differences, search
 from syncwall.plan.space import Space, size_of

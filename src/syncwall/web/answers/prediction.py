@@ -25,13 +25,13 @@ from syncwall.cause import Cause
 from syncwall.describe import Run, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.settings.formats import formats
-from syncwall.job.compare import comparison
+from syncwall.job.job_comparison import comparison
 from syncwall.problems import InputError
 from syncwall.records import json_text, plain
 from syncwall.show.compare import doubt
 from syncwall.show.field_words import key_words
 from syncwall.show.layout import run_words
-from syncwall.show.operations import Wording
+from syncwall.show.operation_words import Wording
 from syncwall.show.prediction import assumed, evidence, why
 from syncwall.timeline.streams import Interval
 from syncwall.web.answers.prediction_parts import beside_parts, prediction_parts, proposal_parts
@@ -209,7 +209,7 @@ def as_page(asked: AskedRun) -> str:
     """What `syncwall report run.yaml --html` writes."""
     from syncwall.report import ReportRequest, report_answers
     from syncwall.show.article import article
-    from syncwall.show.write.files import page
+    from syncwall.show.write.whole_files import page
 
     return page(article([report_answers(ReportRequest("run.yaml", run_file(asked), asked.run()))]))
 

@@ -12,7 +12,7 @@ from syncwall.answer import Prediction
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.settled import Chosen
 from syncwall.cause import LEAST_SHARE
-from syncwall.job.compare import Beside
+from syncwall.job.job_comparison import Beside
 from syncwall.show.blocks import ledger
 from syncwall.show.compare import doubt, verdict
 from syncwall.show.field_words import field_words

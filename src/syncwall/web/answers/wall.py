@@ -17,7 +17,8 @@ from syncwall.describe.names import only_catalogue
 from syncwall.describe.stated import StatedRun
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference, start_of
-from syncwall.plan.wall.answer import (
+from syncwall.plan.wall.moves import WallChange
+from syncwall.plan.wall.sync_wall import (
     LEVELS,
     Moved,
     Side,
@@ -28,7 +29,6 @@ from syncwall.plan.wall.answer import (
     side_of,
     wall_of,
 )
-from syncwall.plan.wall.moves import WallChange
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.blocks import Cell, Table
@@ -44,8 +44,8 @@ from syncwall.show.wall import (
 )
 from syncwall.show.write.parts import Markup, markup, quiet, swatch, table, tag, unseen
 from syncwall.web.answers.charts import SHOWN, ShownWall, range_text, wall_area, wall_curves
+from syncwall.web.event_streams import problem_list
 from syncwall.web.questions import AskedMoves, AskedRun, AskedWall
-from syncwall.web.streams import problem_list
 
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""

@@ -15,7 +15,7 @@ from syncwall.cause import Cause
 from syncwall.describe import Cluster, Failures, Job
 from syncwall.describe.job import FailureRates, FailureUnit, Stretch, Taken
 from syncwall.describe.lookup import failure_rates
-from syncwall.job.plan import DAY_S, Failure, JobPlan, best_interval_s
+from syncwall.job.job_plan import DAY_S, Failure, JobPlan, best_interval_s
 from syncwall.public import published
 from syncwall.units import Dimension
 from syncwall.work.memory_parts import optimizer_bytes, stored_bytes

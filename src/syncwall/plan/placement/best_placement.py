@@ -28,7 +28,7 @@ from syncwall.documents import read_document
 from syncwall.hosts import slurm_hosts
 from syncwall.network import Routing
 from syncwall.network.graph import Links
-from syncwall.plan.placement.search import (
+from syncwall.plan.placement.placement_search import (
     Estimate,
     Groups,
     JobTraffic,

@@ -14,7 +14,7 @@ from pydantic import Field
 from syncwall.cause import Cause
 from syncwall.describe import Model
 from syncwall.describe.base import Description
-from syncwall.measure.kernels import Times
+from syncwall.measure.kernel_times import Times
 from syncwall.outliers import stands_out
 from syncwall.work.flops import forward_flops
 

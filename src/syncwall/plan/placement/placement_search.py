@@ -19,9 +19,9 @@ import numpy as np
 from syncwall.cost.contended_network import DRAWS, MOST_PAIRS, SEED
 from syncwall.describe import Run
 from syncwall.network import Routing
+from syncwall.network.flows import PATTERNS, Pairs, Usage, fair_rates, place_groups
 from syncwall.network.graph import Floats, Ints, Links
-from syncwall.network.routes import EXACT, Carried, Ends, Entries, Routes, is_hashed, most_on_a_link
-from syncwall.network.streams import PATTERNS, Pairs, Usage, fair_rates, place_groups
+from syncwall.network.routing import EXACT, Carried, Ends, Entries, Routes, is_hashed, most_on_a_link
 from syncwall.work.block import groups
 from syncwall.work.operations import GroupAxis
 

@@ -19,10 +19,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from syncwall import units
 from syncwall.describe.base import BytesPerSecond, Description, Positive
+from syncwall.network.flows import Usage, fluid_s
 from syncwall.network.graph import Floats, Links, links_of
 from syncwall.network.graph import slowed as graph_slowed
-from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import Usage, fluid_s
+from syncwall.network.routing import Ends, Routes
 from syncwall.units import Dimension
 
 MAX_HOSTS, MAX_WORKERS, MAX_NICS, MAX_UPLINKS = 200, 64, 16, 16

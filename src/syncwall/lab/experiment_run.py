@@ -18,10 +18,10 @@ from syncwall.describe.base import Description
 from syncwall.hosts import host_name
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of
 from syncwall.lab.experiment import Experiment, LabJob
-from syncwall.lab.hosts import Hosts, lab
-from syncwall.lab.machine import awake, inside, log_folder
-from syncwall.lab.network import Topology
-from syncwall.lab.workers import JobExit
+from syncwall.lab.host_machine import awake, inside, log_folder
+from syncwall.lab.virtual_hosts import Hosts, lab
+from syncwall.lab.virtual_network import Topology
+from syncwall.lab.worker_processes import JobExit
 from syncwall.measure.calibrate import joined_calibrations, measured_of
 from syncwall.measure.result import JobFacts, MachineLoad, Meter, Result, this_host, watched
 from syncwall.problems import InputError

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncwall.capture.communication import (
+from syncwall.capture.collectives import (
     NAMESPACES,
     Communication,
     communication,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from syncwall.catalogue import added_folders
-from syncwall.cost.software import framework_or_default
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Cluster, Device, Layout, Model, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Shard

@@ -3,7 +3,7 @@
 Holds `topology_drawing` and `topology_words`.
 """
 
-from syncwall.lab.network import Topology, rate_text
+from syncwall.lab.virtual_network import Topology, rate_text
 from syncwall.show.draw.svg import Drawing
 from syncwall.show.numbers import plural
 

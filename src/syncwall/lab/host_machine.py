@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from syncwall.lab.network import PREFIX, Command, LabNetwork, Topology, network
+from syncwall.lab.virtual_network import PREFIX, Command, LabNetwork, Topology, network
 from syncwall.problems import InputError
 from syncwall.public import published
 

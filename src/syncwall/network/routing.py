@@ -19,6 +19,7 @@ import numpy as np
 
 from syncwall.describe import Cluster
 from syncwall.network import Routing
+from syncwall.network.flows import Pairs
 from syncwall.network.graph import (
     UNREACHABLE,
     CutOffError,
@@ -28,7 +29,6 @@ from syncwall.network.graph import (
     equivalent_switches,
     pooled,
 )
-from syncwall.network.streams import Pairs
 
 ROUTINGS: Final[tuple[Routing, ...]] = get_args(Routing)
 _SPRAYED: Final = 16

@@ -10,7 +10,7 @@ from syncwall.describe import Cluster, Run
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.machines import LIKELY_RATE, devices_of
 from syncwall.explain.remedies import slowdown
-from syncwall.read.fabric_graph import FabricGraph
+from syncwall.read.fabric_file import FabricGraph
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.topology import Distance, Gpu, HostTopology
 

@@ -18,21 +18,7 @@ from syncwall.work.encoder import encoder_shape, projector_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.fsdp_units import FsdpUnit, LayerCopies, UnitLayer, units
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.layer_kinds import Kinds
-from syncwall.work.mtp import mtp_parameters
-from syncwall.work.number import Number, anywhere, least, most, where
-from syncwall.work.offload import moved_share
-from syncwall.work.operations import Collective, Transfer
-from syncwall.work.parts import LayerPart, backward_block, forward_block
-from syncwall.work.pipeline_ranks import LayerCounts
-from syncwall.work.rank_parameters import (
-    RankParameters,
-    embedding_parameters,
-    layer_parameters,
-    output_layer_parameters,
-    projector_parameters,
-)
-from syncwall.work.switches import (
+from syncwall.work.layout_switches import (
     LAST,
     STILL,
     TRAINED,
@@ -44,6 +30,20 @@ from syncwall.work.switches import (
     passed_shape,
     rank_adapter_parameters,
     with_adapters,
+)
+from syncwall.work.mtp import mtp_parameters
+from syncwall.work.number import Number, anywhere, least, most, where
+from syncwall.work.offload import moved_share
+from syncwall.work.operations import Collective, Transfer
+from syncwall.work.parts import LayerPart, backward_block, forward_block
+from syncwall.work.pipeline_ranks import LayerCounts
+from syncwall.work.rank_layers import Kinds
+from syncwall.work.rank_parameters import (
+    RankParameters,
+    embedding_parameters,
+    layer_parameters,
+    output_layer_parameters,
+    projector_parameters,
 )
 
 

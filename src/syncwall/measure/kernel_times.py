@@ -18,7 +18,7 @@ from syncwall.describe.base import Description
 from syncwall.measure.team import Team
 from syncwall.work.block import Stream
 from syncwall.work.operations import Convolution, CoreAttention, Dimensions, Elementwise, Gemm
-from syncwall.work.step import transformer_step
+from syncwall.work.transformer_step import transformer_step
 
 Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _LEAST_TRIALS, _MOST_TRIALS = 5, 60

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.hosts import HOST_NAME
-from syncwall.lab.machine import inside
-from syncwall.lab.network import LabNetwork, Topology, adapter_address
+from syncwall.lab.host_machine import inside
+from syncwall.lab.virtual_network import LabNetwork, Topology, adapter_address
 
 GRACE_S: Final = 75.0
 """How long the others may go on when a worker has failed: `measure` ends by itself within 60 s."""

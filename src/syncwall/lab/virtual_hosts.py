@@ -21,10 +21,10 @@ from pathlib import Path
 from types import FrameType
 
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
-from syncwall.lab.machine import awake, down, issue, log_folder, needed, new_name, up
-from syncwall.lab.network import LabNetwork, Topology, adapter_address, limit_command, port
-from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
-from syncwall.measure.step import LOADER_DELAY
+from syncwall.lab.host_machine import awake, down, issue, log_folder, needed, new_name, up
+from syncwall.lab.virtual_network import LabNetwork, Topology, adapter_address, limit_command, port
+from syncwall.lab.worker_processes import GRACE_S, JobExit, LabWorkers
+from syncwall.measure.training_step import LOADER_DELAY
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from syncwall.describe import Cluster
 from syncwall.network.graph import Links, links_of
 from syncwall.problems import InputError
 from syncwall.read.detect import first_bytes, read_fabric, read_topology
-from syncwall.read.fabric_graph import FabricGraph
+from syncwall.read.fabric_file import FabricGraph
 from syncwall.read.limited import text_lines
 from syncwall.read.nccl_topology import links_of_host
 

@@ -13,7 +13,6 @@ import numpy as np
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.public import Answer, published
 from syncwall.validate.evaluation import ValidatedRun, outcomes, run_file_cases
-from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import ValidationCase, case_of
 from syncwall.validate.score import (
     BaselineComparison,
@@ -29,6 +28,7 @@ from syncwall.validate.score import (
     summary,
 )
 from syncwall.validate.table import RunRow, read_tables, row_doubt
+from syncwall.validate.table_machines import CannotRepresent
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")
