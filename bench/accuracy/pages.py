@@ -14,6 +14,7 @@ import numpy as np
 
 from bench import ROOT
 from bench.accuracy.figures import Figures, Found, found_for, missed, reached, read_goals
+from bench.fit.register import topics
 
 PAGES = (ROOT / "README.md", ROOT / "docs" / "explanation" / "accuracy.md")
 BUILT_IN = ROOT / "docs" / "accuracy_built_in.json"
@@ -259,6 +260,14 @@ def judged_table(figures: Figures) -> str:
     return markdown("date | commit | judges | sources | runs | mean error | covered", rows, 3)
 
 
+def register_table(figures: Figures) -> str:
+    rows = [
+        [name, owners, runs, percent(error), percent(inside, 0), number(ratio)]
+        for name, owners, runs, error, inside, ratio in topics()
+    ]
+    return markdown("first contacts | organisations | runs | mean error | covered | ratio", rows)
+
+
 def headline() -> Figures:
     """The accuracy that a stranger may expect: the newest score of sources that nobody had seen.
 
@@ -289,6 +298,7 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
     "held-out": lambda figures: source_table(figures, held_out=True),
     "calibration": lambda figures: source_table(figures, held_out=False),
     "judged": judged_table,
+    "register": register_table,
     "judged-line": judged_line,
     "known-runs": known_runs_table,
     "baselines": baselines_table,

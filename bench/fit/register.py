@@ -8,7 +8,11 @@ reads their lines.
 import csv
 import io
 import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from math import exp, log
 from pathlib import Path
+from statistics import fmean, median
 
 from bench import ROOT
 from bench.fit.intervals import residual
@@ -26,7 +30,7 @@ def register(check: bool = False) -> int:
 
     With --check nothing is predicted: 1 if a frozen row is missing.
     """
-    known = list(csv.DictReader(REGISTER.open(encoding="utf-8"))) if REGISTER.exists() else []
+    known = _lines() if REGISTER.exists() else []
     ids = {line["id"] for line in known}
     cases = []
     for table in sorted(CONTACTS.glob("*.csv")):
@@ -62,3 +66,54 @@ def _line(one: ValidatedRun, frozen: str, version: str) -> dict[str, str]:
         "half_width": f"{Z80 * known.deviation:.3f}",
         "fits": f"{one.fits}",
     }
+
+
+Line = dict[str, str]
+FEWEST = 3
+"""Runs from which on an organisation counts."""
+TOPICS: dict[str, Callable[[Line], bool]] = {
+    "all": lambda line: True,
+    "a device with a calibration of its own": lambda line: line["calibrated"] == "True",
+    "a device without": lambda line: line["calibrated"] != "True",
+    "PyTorch": lambda line: line["framework"] == "pytorch",
+    "Megatron": lambda line: line["framework"].startswith("megatron"),
+    "DeepSpeed": lambda line: line["framework"] == "deepspeed",
+    "unknown framework": lambda line: line["framework"] == "unknown",
+    "hidden size up to 2,048": lambda line: int(line["hidden"]) <= 2048,
+    "hidden size above": lambda line: int(line["hidden"]) > 2048,
+    "adapters": lambda line: line["frozen_weights"] == "True",
+    "experts": lambda line: line["experts"] == "True",
+    "one GPU": lambda line: int(line["gpus"]) == 1,
+    "more than eight GPUs": lambda line: int(line["gpus"]) > 8,
+}
+"""What first contacts are told apart by."""
+
+
+def topics() -> list[tuple[str, int, int, float, float, float]]:
+    """Of every topic: organisations, runs, mean error, share inside the interval, middle ratio."""
+    lines = _lines()
+    found = []
+    for name, belongs in TOPICS.items():
+        owners = _owners([line for line in lines if belongs(line)])
+        if owners:
+            errors = [fmean(abs(float(one["ratio"]) - 1) for one in some) for some in owners]
+            inside = [fmean(_is_inside(one) for one in some) for some in owners]
+            ratios = [exp(median(log(float(one["ratio"])) for one in some)) for some in owners]
+            runs = sum(map(len, owners))
+            found.append((name, len(owners), runs, fmean(errors), fmean(inside), median(ratios)))
+    return found
+
+
+def _lines() -> list[Line]:
+    return list(csv.DictReader(io.StringIO(REGISTER.read_text("utf-8"))))
+
+
+def _owners(lines: Sequence[Line]) -> list[list[Line]]:
+    by_owner: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        by_owner[line["organisation"]].append(line)
+    return [some for some in by_owner.values() if len(some) >= FEWEST]
+
+
+def _is_inside(line: Line) -> bool:
+    return abs(log(float(line["ratio"]))) <= float(line["half_width"])
