@@ -15,12 +15,13 @@ from pathlib import Path
 from statistics import fmean, median
 
 from bench import ROOT
+from bench.fit.files import rows_of
 from bench.fit.intervals import residual
 from syncwall.answer.interval import REGISTER, Z80, interval
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.table import read_tables, row_doubt
+from syncwall.validate.table import row_doubt
 
 CONTACTS = BUILT_IN / "first_contacts"
 
@@ -34,7 +35,7 @@ def register(check: bool = False) -> int:
     ids = {line["id"] for line in known}
     cases = []
     for table in sorted(CONTACTS.glob("*.csv")):
-        rows = [row for row in read_tables(table) if row.id not in ids and not row_doubt(row)]
+        rows = [row for row in rows_of([table]) if row.id not in ids and not row_doubt(row)]
         cases += [(table.stem, case) for case in cases_of(rows)]
     if check or not cases:
         print(f"{len(known)} first contacts, {len(cases)} are missing")

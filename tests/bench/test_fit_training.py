@@ -19,7 +19,11 @@ from tests.validate.samples import CORPUS, needs_corpus, row
 
 SECOND = CORPUS.parent / "runs_second"
 FITS = Path(__file__).parents[2] / "bench" / "fit"
-OWN_RULES = {"stalls.py": {"corpus_part"}, "intervals.py": {"corpus_part", "row_doubt"}}
+OWN_RULES = {
+    "stalls.py": {"corpus_part"},
+    "intervals.py": {"corpus_part", "row_doubt"},
+    "register.py": {"row_doubt"},
+}
 """Stalls are in doubt themselves; residuals fit nothing: they are what the model gets wrong, row by
 row, with the part of each. All others take `readable` rows only."""
 
