@@ -174,12 +174,13 @@ def accuracy() -> None:
     Takes half a minute. The figures of the documentation, of all sources, are those of
     docs/accuracy.json: after a change of the model first `bench accuracy DIR --accept`, then this.
     """
+    from bench.accuracy.pages import headline
     from syncwall.web.answers.accuracy import accuracy as answered
     from syncwall.web.assets import SHIPPED
 
     summary = json.loads((ROOT / "docs" / "accuracy.json").read_text(encoding="utf-8"))["summary"]
     published = {key: value for key, value in summary.items() if key != "against"}
-    answer = answered() | {"published": published}
+    answer = answered() | {"published": published, "unseen": headline()}
     text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
     SHIPPED.parent.mkdir(exist_ok=True)
     SHIPPED.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

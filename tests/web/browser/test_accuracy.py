@@ -105,10 +105,11 @@ def test_sources_have_their_own_errors(opened, answer):
 
 def test_one_number_everywhere(opened, answer):
     page = looked(opened, "/accuracy")
-    published, here = answer["published"], answer["held_out"]
+    unseen, published, here = answer["unseen"], answer["published"], answer["held_out"]
     first = page.locator("#verdict").inner_text()
-    assert f"{100 * published['mape']:.1f}% off" in first
-    assert f"{published['sources']} sources" in first
+    assert f"{100 * unseen['mape']:.1f}% off" in first
+    assert f"{unseen['sources']} sources that nobody had seen" in first
+    assert f"{published['sources']} sources" in page.locator("#why").inner_text()
     assert f"{here['sources']} of these sources" in page.locator("#why").inner_text()
     assert f"{100 * here['mape']:.1f}% over them" in page.locator("#why").inner_text()
     assert tile(page, "held-out") == pytest.approx(here["mape"], abs=1e-4)

@@ -101,12 +101,12 @@ async function likeMine() {
 function shown(found) {
   answer = found;
   runs = new Map(runsOf(found).map((run) => [run.id, run]));
-  const { published, held_out: here } = found;
+  const { unseen, published, held_out: here } = found;
   at("found").hidden = false;
   verdict(
-    `Predictions are ${percent(published.mape)} off on average, on ${published.sources} sources that no fit has read`,
+    `Predictions are ${percent(unseen.mape)} off on average, on ${unseen.sources} sources that nobody had seen; ${percent(unseen.coverage80_sources, 0)} of their runs lie inside the 80% interval`,
     "",
-    `Each source counts the same; median ${percent(published.median_ape)}, and ${percent(published.coverage80_sources, 0)} of their runs lie inside the 80% interval. The tables of ${here.sources} of these sources come with syncwall: ${percent(here.mape)} over them. Below: all ${counted(runs.size)} runs that come with it, and the errors of those that are shown.`,
+    `That is what to expect of a run of yours (${unseen.date}). On ${published.sources} sources that no fit has read, but whose errors were in view, it is ${percent(published.mape)}, and ${percent(published.coverage80_sources, 0)} inside; each source counts the same. The tables of ${here.sources} of these sources come with syncwall: ${percent(here.mape)} over them. Below: all ${counted(runs.size)} runs that come with it, and the errors of those that are shown.`,
   );
   put(at("skipped"), `${counted(found.skipped)} of ${counted(found.rows)} published rows cannot be predicted.`);
   put(at("why-skipped"), items(found.why_skipped.map(([why, count]) => `${counted(count)}: ${why}`)));
