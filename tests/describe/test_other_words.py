@@ -105,3 +105,8 @@ def test_what_is_wrong_beside_them_is_still_said():
     with pytest.raises(ValidationError) as caught:
         sw.Layout(**stated)
     assert [one["loc"] for one in caught.value.errors()] == [("tp",), ("dtype",)]
+
+
+def test_a_number_in_the_place_of_a_name_is_said_in_plain_words(capsys):
+    assert main(["predict", "--model", "llama-3.1-8b", "--cluster", "7", "--gpus", "8"]) == 2
+    assert capsys.readouterr().err == '--cluster: "7" is not a name or a mapping of keys\n'

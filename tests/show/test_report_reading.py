@@ -93,7 +93,7 @@ def refused(tmp_path, sample, path, other) -> str:
         (0, ("data", "records", 1, "predicted"), {"step": 1}, '"step_s" is missing'),
         (0, ("data", "records", 1, "predicted", "step_s"), 0, "longer than a nanosecond"),
         (0, ("data", "records", 1, "topology", "hosts"), 0, "0 is out of range"),
-        (0, ("data", "records"), None, '"records": input should be a valid tuple'),
+        (0, ("data", "records"), None, '"None" is not a list'),
         (2, ("data", "rows", 0, "source"), 9, "a rank beyond the 4 of the job"),
         (2, ("data", "rows", 0, "p10"), "nan", '"p10": input should be a finite number'),
         (3, ("data", "beside", "alone_s"), 0, '"alone_s": input should be greater than 0'),

@@ -25,6 +25,10 @@ _NOT_WHAT: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "a text",
+    "model_type": "a name or a mapping of keys",
+    "dict_type": "a mapping of keys",
+    "list_type": "a list",
+    "tuple_type": "a list",
 }
 """What a value is not, by the kind of the fault."""
 
