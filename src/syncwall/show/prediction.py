@@ -16,6 +16,7 @@ from syncwall.answer.prediction import PluggedPart, Prediction, plugged_parts
 from syncwall.answer.priced import MemoryMargin
 from syncwall.answer.site import WANTED
 from syncwall.answer.timeline import Timeline
+from syncwall.catalogue import catalogue_overlay
 from syncwall.cause import LEAST_SHARE, Cause, CauseKind
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
@@ -171,7 +172,8 @@ def no_change(prediction: Prediction) -> str:
             "fit: see `plan layouts`"
         )
     words = "no single change of the layout helps"
-    more = next(with_more_nodes(prediction), None)
+    with catalogue_overlay(prediction.pricing.catalogue):
+        more = next(with_more_nodes(prediction), None)
     if more is None or not more.fits:
         return words
     return f"{words}; {more.change}: {duration(prediction.step_s - more.gained_s)} a step"
@@ -467,10 +469,9 @@ def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
         for number, one in enumerate(proposals, 1)
     ]
     head = ("", "change", "step", "of the step", *known)
-    found: list[Block] = [Lines("Next", (no_change(prediction),))]
-    if proposals:
-        found = table(head, rows, words=2, label="Next", spare=("of the step",))
-    return found + (_batch(prediction) if prediction.is_recorded else [])
+    found = table(head, rows, words=2, label="Next", spare=("of the step",)) if proposals else []
+    none = [] if proposals else [Lines("Next", (no_change(prediction),))]
+    return [*found, *none, *(_batch(prediction) if prediction.is_recorded else [])]
 
 
 def _batch(prediction: Prediction) -> list[Block]:
