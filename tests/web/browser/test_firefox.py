@@ -36,7 +36,7 @@ def settled(page: Firefox, key: str, value: str) -> float:
 
 def test_my_own_config_and_cluster_a_proposal_and_the_plan(served: str, page: Firefox) -> None:
     page.open(served)
-    page.click("#door button", "Paste mine")
+    page.click("#door button:enabled", "Paste mine")
     page.type("#paste textarea", json.dumps(HF_CONFIG))
     page.click("#paste button", "Use it")
     page.until("location.search.includes('model=%7B')")

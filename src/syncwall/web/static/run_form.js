@@ -33,6 +33,7 @@ export async function runForm() {
     });
   at("paste-open").addEventListener("click", () => openPaste());
   at("start-over").addEventListener("click", () => state.setRun(state.FIRST));
+  for (const name of ["paste-open", "start-over"]) at(name).disabled = false; // until now nothing heard a click
   pasteDialog();
   together(place, (key) => (key === "nodes" && state.get("gpus") ? String(nodesUsed()) : nameOf(state.get(key))));
   state.heard(shown);
