@@ -1,13 +1,12 @@
 """Whether accuracy got worse: the gate of continuous integration, and the accepted figures."""
 
 import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ROOT, Dirs
+from bench import ROOT, Dirs, commit
 from bench.accuracy.figures import Figures, figures, gated, read_goals
 from bench.accuracy.pages import BUILT_IN, JUDGED, remembered, rewritten, stale
 from bench.fit.files import rows_of
@@ -140,11 +139,9 @@ def score_judges(rows: Sequence[RunRow]) -> None:
     one = reported([row for row in rows if corpus_part(row) is RowUse.JUDGE]).summary
     if one.mape is None:
         raise SystemExit("no source among these tables is a judge")
-    words = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     figures = {
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit.strip(),
+        "commit": commit(),
         "what": "sources of the second collection that no fit has read and nobody looked at",
         "sources": one.sources,
         "n": one.n,

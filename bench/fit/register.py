@@ -7,16 +7,14 @@ reads their lines.
 
 import csv
 import io
-import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import exp, log
-from pathlib import Path
 from statistics import fmean, median
 
-from bench import ROOT
+from bench import commit
 from bench.fit.files import rows_of
-from bench.fit.intervals import residual
+from bench.fit.intervals import FEWEST, residual
 from syncwall.answer.interval import REGISTER, Z80, interval
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes
@@ -40,15 +38,13 @@ def register(check: bool = False) -> int:
     if check or not cases:
         print(f"{len(known)} first contacts, {len(cases)} are missing")
         return int(bool(cases))
-    words = ["git", "rev-parse", "--short", "HEAD"]
-    version = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
-    found = outcomes([case for _, case in cases])
+    found, version = outcomes([case for _, case in cases]), commit()
     lines = [_line(one, frozen, version) for one, (frozen, _) in zip(found, cases, strict=True)]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows([*known, *lines])
-    Path(REGISTER).write_text(stream.getvalue(), encoding="utf-8")
+    REGISTER.write_text(stream.getvalue(), encoding="utf-8")
     print(f"{len(lines)} first contacts added")
     return 0
 
@@ -70,8 +66,6 @@ def _line(one: ValidatedRun, frozen: str, version: str) -> dict[str, str]:
 
 
 Line = dict[str, str]
-FEWEST = 3
-"""Runs from which on an organisation counts."""
 TOPICS: dict[str, Callable[[Line], bool]] = {
     "all": lambda line: True,
     "a device with a calibration of its own": lambda line: line["calibrated"] == "True",
