@@ -2,6 +2,11 @@
 import { resolved } from "./causes.js";
 
 let library = null;
+let leaving = false; // a browser ends what still loads when its page is left: that is no failure
+
+addEventListener("beforeunload", () => {
+  leaving = true;
+});
 
 function loaded() {
   library ??= new Promise((done, failed) => {
@@ -19,7 +24,7 @@ function loaded() {
     });
     script.addEventListener("error", () => {
       delete document.createElement;
-      failed(new Error("Plotly could not be loaded"));
+      if (!leaving) failed(new Error("Plotly could not be loaded"));
     });
     document.head.append(script);
   });
