@@ -38,6 +38,7 @@ CALIBRATIONS, TRANSPORTS = BUILT_IN / "calibrations", BUILT_IN / "tuning" / "tra
 BANDS = {"to 64 kB": (0, 65536), "to 4 MB": (65537, 4194304), "more": (4194305, np.inf)}
 NVLINK = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm")
 """Systems whose means serve devices that nobody measured."""
+PCIE, PAIR = "l40s-8", 2
 SOFT = 0.05
 """Relative error from which on the loss grows no faster than the error."""
 STARTS_KB = {"all-to-all": (20.0, 80.0)}
@@ -49,7 +50,6 @@ LIMITS = {
     "own_part": (0.01, 2.0),
     "ramp_us": (0.1, 100.0),
     "ramp_kb": (1.0, 30000.0),
-    "crowding": (0.1, 3.0),
 }
 """Least and largest values of a kind inside a domain that a search may give."""
 CLASSES = {
@@ -144,6 +144,9 @@ def soft_loss(
 
 
 def fit_device(tables: list[Table]) -> list[Fitted]:
+    """Over PCIe only from pairs: what more GPUs share differs from server to server."""
+    if tables[0].machine == PCIE:
+        tables = [table for table in tables if table.ranks == PAIR]
     return [
         _fit_kind(kind, [Prepared(table, 1) for table in tables if table.kind == kind])
         for kind in KINDS.values()
@@ -153,8 +156,7 @@ def fit_device(tables: list[Table]) -> list[Fitted]:
 def _fit_kind(kind: CollectiveKind, tables: list[Prepared]) -> Fitted:
     loss = soft_loss(tables, _kind_fit)
     start = {"latency": 1.0, "per_rank_us": 0.3, "rate": 0.95, "own_part": 0.4, "ramp_us": 4.0}
-    crowded = {"crowding": 1.5} if tables[0].table.machine == "l40s-8" else {}
-    starts = [start | {"ramp_kb": kb} | crowded for kb in STARTS_KB.get(kind, _USUAL_STARTS_KB)]
+    starts = [start | {"ramp_kb": kb} for kb in STARTS_KB.get(kind, _USUAL_STARTS_KB)]
     best = min((search(loss, start, LIMITS) for start in starts), key=loss)
     fit = _kind_fit(best)
     return Fitted(kind, best, [(each.table, each.ratio(fit)) for each in tables])
@@ -168,7 +170,6 @@ def _kind_fit(values: Values) -> KindFit:
         own_part=values["own_part"],
         ramp_s=values["ramp_us"] * 1e-6,
         ramp_bytes=values["ramp_kb"] * 1e3,
-        crowding=values.get("crowding", 0.0),
     )
 
 

@@ -15,7 +15,7 @@ from statistics import fmean, median
 from bench import commit
 from bench.fit.files import rows_of
 from bench.fit.intervals import FEWEST, residual
-from syncwall.answer.interval import REGISTER, Z80, interval
+from syncwall.answer.interval import REGISTER, Z80, interval, register_lines
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
@@ -29,7 +29,7 @@ def register(check: bool = False) -> int:
 
     With --check nothing is predicted: 1 if a frozen row is missing.
     """
-    known = _lines() if REGISTER.exists() else []
+    known = register_lines()
     ids = {line["id"] for line in known}
     cases = []
     for table in sorted(CONTACTS.glob("*.csv")):
@@ -86,7 +86,7 @@ TOPICS: dict[str, Callable[[Line], bool]] = {
 
 def topics() -> list[tuple[str, int, int, float, float, float]]:
     """Of every topic: organisations, runs, mean error, share inside the interval, middle ratio."""
-    lines = _lines()
+    lines = register_lines()
     found = []
     for name, belongs in TOPICS.items():
         owners = _owners([line for line in lines if belongs(line)])
@@ -97,10 +97,6 @@ def topics() -> list[tuple[str, int, int, float, float, float]]:
             runs = sum(map(len, owners))
             found.append((name, len(owners), runs, fmean(errors), fmean(inside), median(ratios)))
     return found
-
-
-def _lines() -> list[Line]:
-    return list(csv.DictReader(io.StringIO(REGISTER.read_text("utf-8"))))
 
 
 def _owners(lines: Sequence[Line]) -> list[list[Line]]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,17 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.answer import interval as module
-from syncwall.answer.interval import FAR, TABLE, Z80, PredictionInterval, doubts, interval
+from syncwall.answer.interval import (
+    FAR,
+    TABLE,
+    Z80,
+    PredictionInterval,
+    interval,
+    rare_traits,
+    register_lines,
+    traits_of,
+    uncertainties,
+)
 from syncwall.answer.prediction import predict
 from syncwall.answer.site import Site, Traits
 from syncwall.describe import Layout, Software, lookup
@@ -64,11 +75,39 @@ def test_an_uncalibrated_device_makes_it_wider(one):
     assert known < unknown
 
 
+NOTHING: dict[str, Any] = {"waiting": 0.1, "unsaid": 0, "distance": 1.0, "extrapolating": False}
+
+
 @given(traits)
 def test_experts_make_it_wider(one):
-    found = [doubts(replace(one, experts=e), waiting=0.1, unsaid=0, distance=1.0) for e in (False, True)]
+    found = [uncertainties(replace(one, experts=e), **NOTHING) for e in (False, True)]
     dense, sparse = (sum(module._weights("")[n] * v for n, v in each.items()) for each in found)
     assert dense < sparse
+
+
+def test_what_few_organisations_have_makes_it_wider_and_is_named():
+    assert not rare_traits(USUAL)
+    stranger = replace(USUAL, architecture="roadrunner", framework="nobodys")
+    assert rare_traits(stranger) == ["roadrunner devices", "nobodys"]
+    found = interval(stranger, waiting=0.3)
+    assert found.deviation > interval(USUAL, waiting=0.3).deviation
+    reasons = " ".join(found.reasons)
+    assert "30% of the step waits" in reasons
+    assert "few organisations published runs with roadrunner devices and nobodys" in reasons
+
+
+def test_the_reasons_begin_with_the_largest():
+    found = interval(replace(USUAL, calibrated=False), waiting=1.0).reasons
+    assert found[0].startswith("100% of the step waits")
+    assert "no kernel of this device was measured" in found
+
+
+def test_one_organisation_alone_does_not_make_a_kind_known():
+    line = next(one for one in register_lines() if one["part"] != "judge")
+    with_it, without = (
+        len(rare_traits(traits_of(line), without=owner)) for owner in ("", line["organisation"])
+    )
+    assert with_it <= without
 
 
 @given(traits, st.integers(0, 5))
@@ -120,10 +159,10 @@ def test_beyond_all_validated_runs_is_an_extrapolation(change, why):
 
 def test_an_organisation_is_tested_with_weights_that_it_did_not_teach():
     known = module._widths()
-    assert "nvidia" in known["without"]
-    assert module._weights("nvidia") is known["without"]["nvidia"]
+    name = next(iter(known["without"]))
+    assert module._weights(name) is known["without"][name]
     assert module._weights("somebody") is known["all"]
-    assert set(known["all"]) == set(doubts(USUAL, waiting=0.0, unsaid=0, distance=0.0))
+    assert set(known["all"]) == set(uncertainties(USUAL, **NOTHING))
     assert all(weight >= 0 for weight in known["all"].values())
 
 
@@ -137,7 +176,7 @@ def test_without_a_table_it_is_wide_and_says_so(monkeypatch):
 
 def test_a_file_that_is_not_there_is_no_table(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "TABLE", tmp_path / TABLE.name)
-    assert module._table.__wrapped__() is None
+    assert module._residuals.__wrapped__() == []
 
 
 @settings(max_examples=25)
@@ -161,6 +200,7 @@ def test_precisions_are_told_apart_by_their_bits(precision, bits):
 
 
 def test_a_prediction_with_less_open_is_surer():
-    vague, clear = predict(run(**FSDP)), predict(run(**FSDP, precision="bf16", recompute="none"))
+    vague = predict(run(**FSDP))
+    clear = predict(vague.run)
     assert set(clear.assumed) < set(vague.assumed)
     assert clear.interval.deviation < vague.interval.deviation

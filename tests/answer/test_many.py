@@ -102,7 +102,7 @@ def test_prices_know_the_software():
     work = sw.predict(one).work
     prices = Pricing.on(one.cluster, software).timed(work, one.cluster).prices
     assert prices.setting == ResolvedSoftware.of(software)
-    assert prices.host_s == prices.setting.host_s(work, one.cluster, prices.fit.elementwise.eager)
+    assert prices.host_s == prices.setting.host_s(work, one.cluster)
     graphs = Pricing.on(one.cluster, Software(graphs="full")).timed(work, one.cluster).prices
     assert graphs.host_s == graphs.host_wait_s == 0
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import syncwall as sw
+from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import CatalogueKind, names
 from syncwall.cost.calibration import calibration
 from syncwall.cost.framework_costs import SCALED_SPEED, ResolvedSoftware, framework_or_default
@@ -12,6 +13,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.describe.software import at
 from syncwall.work.block import Scope, Work
+from syncwall.work.operations import Eager, Elementwise
 from syncwall.work.transformer_step import transformer_step
 from tests.describe.samples import cluster, model
 
@@ -24,8 +26,8 @@ def setting(**software) -> ResolvedSoftware:
     return ResolvedSoftware.of(Software(**software))
 
 
-def host_s(software: ResolvedSoftware, eager: float = 3.0, **layout) -> float:
-    return float(software.host_s(work(Layout.model_validate(layout).resolved(32)), MACHINE, eager))
+def host_s(software: ResolvedSoftware, **layout) -> float:
+    return float(software.host_s(work(Layout.model_validate(layout).resolved(32)), MACHINE))
 
 
 def work(layout: Layout) -> Work:
@@ -96,8 +98,12 @@ def test_graphs_issue_nothing():
 
 
 def test_eager_kernels_are_issued_one_by_one():
-    fused, eager = setting(kernels="fused"), setting(kernels="eager")
-    assert host_s(eager) == pytest.approx(3 * host_s(fused))
+    fused, eager = (Pricing.on(MACHINE, Software(kernels=one)).prices(MACHINE) for one in ("fused", "eager"))
+    counted, other = Elementwise(1.0, kind="norm", eager=Eager(2.0, 7.0)), Elementwise(1.0, kind="loss")
+    update = Elementwise(1.0, is_fused=True, kind="optimizer", eager=Eager(2.0, 7.0))
+    assert [fused.kernels(one) for one in (counted, other, update)] == [1, 1, 1]
+    assert [eager.kernels(one) for one in (counted, other, update)] == [7, FIT.elementwise.eager, 1]
+    assert eager.seconds(counted) > 2 * fused.seconds(counted)
 
 
 def test_tensor_ranks_and_pipelines_over_nodes_cost_the_host():
@@ -109,7 +115,7 @@ def test_tensor_ranks_and_pipelines_over_nodes_cost_the_host():
     assert base == pytest.approx(host.per_operation_s)
     assert host_s(found, pp=2) == pytest.approx(base + each)
     assert host_s(found, pp=2, tp=8) == pytest.approx(base + 8 * (each + host.per_tensor_rank_s))
-    on_one_node = found.host_s(work(Layout(pp=2, tp=4).resolved(8)), MACHINE, 1.0)
+    on_one_node = found.host_s(work(Layout(pp=2, tp=4).resolved(8)), MACHINE)
     assert on_one_node == pytest.approx(base + 4 * host.per_tensor_rank_s)
 
 
@@ -121,7 +127,7 @@ def test_tensor_ranks_in_several_nodes_of_a_pipeline_cost_the_host_more():
     for tp in (8, 16, 32):
         expected = host.per_operation_s + tp * (each + further * (tp / 8 - 1))
         layout = Layout(pp=2, tp=tp).resolved(128)
-        assert found.host_s(work(layout), MACHINE, 1.0) == pytest.approx(expected)
+        assert found.host_s(work(layout), MACHINE) == pytest.approx(expected)
 
 
 def test_ranks_that_meet_cost_the_host_of_megatron_core():
@@ -134,7 +140,7 @@ def test_ranks_that_meet_cost_the_host_of_megatron_core():
 def test_arrays_of_layouts_have_arrays_of_host_times():
     found = setting(framework="nanotron")
     layout = Layout.arrays(tp=np.array([1, 8, 8]), pp=np.array([1, 1, 2]), global_batch=32)
-    together = found.host_s(work(layout.resolved(32)), MACHINE, 1.0)
+    together = found.host_s(work(layout.resolved(32)), MACHINE)
     singly = [host_s(found, tp=tp, pp=pp) for tp, pp in ((1, 1), (8, 1), (8, 2))]
     np.testing.assert_allclose(together, singly)
 

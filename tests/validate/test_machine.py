@@ -4,6 +4,7 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.describe.layout import Dispatcher, Shard
+from syncwall.validate.mapping import case_of
 from syncwall.validate.table_machines import CannotRepresent, model_of, software_of, switches_of
 from tests.validate.samples import row
 
@@ -83,3 +84,52 @@ def test_a_hybrid_is_the_one_of_that_name(name, known):
 def test_a_hybrid_with_other_layers_is_another():
     with pytest.raises(CannotRepresent, match="nemotron-h-56b has layers 118, not 98"):
         model_of(row(family="hybrid", model="Nemotron-H 56B", layers="98", hidden=""))
+
+
+@pytest.mark.parametrize(
+    ("options", "stated"),
+    [
+        ("single GPU; eager; attention written out; non-fused AdamW", ("unfused", "eager", False)),
+        ("torch.compile; SDPA flash; fused AdamW", ("flash-2", "fused", True)),
+        ("compiled, no flash attention", ("unfused", "fused", None)),
+        (
+            "teaching code: unfused attention (scores materialised), plain Python AdamW",
+            ("unfused", None, False),
+        ),
+        ("no compile; eager attention", ("unfused", "eager", None)),
+        ("own attention, compile not stated", (None, None, None)),
+        ("HF model; AdamW not fused", (None, None, False)),
+    ],
+)
+def test_kernels_are_those_that_a_row_names(options, stated):
+    software = software_of(row(framework="plain PyTorch", options=options))
+    assert (software.attention, software.kernels, software.fused_optimizer) == stated
+
+
+@pytest.mark.parametrize(
+    ("framework", "year", "kernel"),
+    [("Megatron-LM", "2024", "flash-2"), ("Megatron-LM", "2023", "flash-1"), ("torchtitan", "2025", None)],
+)
+def test_flash_attention_is_that_of_its_year_unless_the_framework_has_its_own(framework, year, kernel):
+    assert software_of(row(framework=framework, year=year, options="flash attention")).attention == kernel
+
+
+@pytest.mark.parametrize(
+    ("cells", "norm", "rotary"),
+    [
+        ({"gated_mlp": "false", "model": "GPT-2 124M"}, "layer", False),
+        ({"gated_mlp": "false", "model": "Pythia 1B"}, "layer", True),
+        ({"gated_mlp": "false", "model": "nanochat d20"}, "rms", True),
+        ({"gated_mlp": "true", "model": "Llama 3 8B"}, "rms", True),
+    ],
+)
+def test_norms_and_positions_are_those_of_its_kind(cells, norm, rotary):
+    found = model_of(row(**cells))
+    assert (found.norm.kind, found.has_rotary_positions) == (norm, rotary)
+
+
+def test_adapters_of_which_nothing_is_said_are_usual_ones():
+    layout = case_of(row(shard="LoRA")).layouts[0]
+    assert layout.frozen_weights
+    assert layout.lora is not None
+    assert (layout.lora.rank, set(layout.lora.targets)) == (16, {"q_proj", "k_proj", "v_proj", "o_proj"})

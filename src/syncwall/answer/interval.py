@@ -1,26 +1,24 @@
-"""How sure a prediction is: P10 and P90 from what the model got wrong on published runs.
+"""How sure a prediction is: P10 and P90, from the errors on sources that nobody had seen.
 
-Holds `PredictionInterval`, `interval`, `nearest_runs` and `doubts`. The half-width is a sum over
-doubts: what every run has, the share of the step that waits for network or host, experts, narrow
-formats, a device or a framework that nobody measured, what was left unsaid, and the distance to the
-nearest validated run. `catalogue/validation/widths.yaml` weighs them, learned with every
-organisation counted the same; of a run of its own tables an interval is made without what its
-organisation says.
+Holds `PredictionInterval`, `interval`, `nearest_runs` and `uncertainties`. The half-width is a sum
+over what is uncertain: what every stranger has, the share of the step that waits for network or host, a
+device that nobody measured, kinds of runs that few organisations have published, what was left
+unsaid, the distance to the nearest validated run. `catalogue/validation/widths.yaml` weighs them,
+learned on the register of first contacts with every organisation counted the same; a run of the
+register is tested without what its own organisation says.
 """
 
 import csv
+import io
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from syncwall.answer.site import DIFFER, UNKNOWN_SITE, USED, Site, Traits, distances, scale_of
-from syncwall.catalogue import BUILT_IN, CatalogueKind, names
-from syncwall.describe.base import Trust
-from syncwall.describe.names import load
-from syncwall.describe.software import Framework
+from syncwall.catalogue import BUILT_IN
 from syncwall.documents import opened_table, packed_or_plain, read_document
 
 TABLE = packed_or_plain(BUILT_IN / "validation" / "residuals.csv")
@@ -32,14 +30,11 @@ FAR = 2.0
 BEYOND = 1.0
 """The same for the distance beyond the largest validated run on the same kind of device, along
 GPUs, parameters or the length of sequences: eight, ten and eight times as much."""
-EXTRAPOLATED = 0.1
-"""What an extrapolation adds to the half-width; assumed."""
-UNLIKE = 0.1
-"""What a model that is no plain decoder adds to that: with it, nine in ten of the 91 published runs
-of hybrids, BERT, T5 and ViT are inside (tests/validate/test_other_families.py)."""
-SHAPELESS = 0.1
-"""What a stack of layers adds to both: with it 12 of 13 published speeds of ResNet-50 and of Stable
-Diffusion's U-Net are inside, without it 7 (`python -m bench accuracy stacks`)."""
+FEWEST_ORGANISATIONS = 5
+"""Organisations with published runs from which on a kind of run is not rare."""
+MANY_GPUS = 512
+NAMED = 0.05
+"""Half-width from which on what adds it is named."""
 _SIZES = ("gpus", "parameters", "seq")
 Z80 = 1.2816
 """Half the width of the central 80% of a normal distribution, in deviations."""
@@ -66,6 +61,8 @@ class PredictionInterval:
     """The published run most like this one."""
     extrapolating: bool
     """True if nothing like this run was validated."""
+    reasons: tuple[str, ...] = ()
+    """What makes it wide beyond what every prediction has, the most first."""
 
     def around(self, seconds: float) -> tuple[float, float]:
         """P10 and P90 of a prediction of `seconds`."""
@@ -73,8 +70,8 @@ class PredictionInterval:
         return seconds / factor, seconds * factor
 
 
-UNKNOWN = PredictionInterval(0.25, None, extrapolating=True)
-"""Of something that no published run resembles."""
+UNKNOWN = PredictionInterval(0.3, None, extrapolating=True)
+"""Of something that no published run resembles: as wide as a stranger's on a device that was measured."""
 
 
 def interval(
@@ -99,11 +96,23 @@ def interval(
     nearest = table.neighbour(int(np.argmin(far)), far)
     beyond = nearest.distance > FAR or table.is_beyond(traits, without)
     extrapolating = beyond or not traits.decoder
-    found = doubts(traits, waiting=waiting, unsaid=unsaid, distance=nearest.distance)
-    width = sum(weight * found[name] for name, weight in _weights(without).items())
-    width += EXTRAPOLATED * extrapolating + UNLIKE * (not traits.decoder)
-    width += SHAPELESS * (not traits.shaped)
-    return PredictionInterval(site.narrowed(width / Z80), nearest, extrapolating)
+    found = uncertainties(
+        traits,
+        waiting=waiting,
+        unsaid=unsaid,
+        distance=nearest.distance,
+        extrapolating=extrapolating,
+        without=without,
+    )
+    parts = {name: weight * found[name] for name, weight in _weights(without).items()}
+    width = sum(parts.values())
+    rare = rare_traits(traits, without)
+    reasons = tuple(
+        REASONS[name].format(waiting=waiting, rare=" and ".join(rare))
+        for name in sorted(parts, key=lambda name: -parts[name])
+        if name in REASONS and parts[name] >= NAMED
+    )
+    return PredictionInterval(site.narrowed(width / Z80), nearest, extrapolating, reasons)
 
 
 def nearest_runs(traits: Traits, count: int) -> list[Neighbour]:
@@ -115,7 +124,29 @@ def nearest_runs(traits: Traits, count: int) -> list[Neighbour]:
     return [table.neighbour(int(one), far) for one in np.argsort(far, kind="stable")[:count]]
 
 
-def doubts(traits: Traits, *, waiting: float, unsaid: int, distance: float) -> dict[str, float]:
+REASONS: Final = {
+    "waiting": "{waiting:.0%} of the step waits for network or host",
+    "experts": "it has experts",
+    "unmeasured": "no kernel of this device was measured",
+    "rare": "few organisations published runs with {rare}",
+    "unsaid": "software or settings were left open",
+    "distance": "no validated run is near",
+    "extrapolating": "nothing like it was validated",
+    "unlike": "it is no plain decoder",
+    "shapeless": "a stack of layers has no known shape",
+}
+"""Words for what is uncertain, besides what every prediction has."""
+
+
+def uncertainties(
+    traits: Traits,
+    *,
+    waiting: float,
+    unsaid: int,
+    distance: float,
+    extrapolating: bool,
+    without: str = "",
+) -> dict[str, float]:
     """What makes a prediction unsure, each as a number that is 0 where there is nothing of it."""
     return {
         "always": 1.0,
@@ -123,19 +154,78 @@ def doubts(traits: Traits, *, waiting: float, unsaid: int, distance: float) -> d
         "experts": 1.0 * traits.experts,
         "narrow": 1.0 * (traits.precision not in ("16", "32")),
         "unmeasured": 1.0 * (not traits.calibrated),
-        "unfitted": 1.0 * (not _is_fitted(traits.framework)),
+        "rare": 1.0 * len(rare_traits(traits, without)),
         "unsaid": 1.0 * unsaid,
         "distance": min(distance, FAR),
+        "extrapolating": 1.0 * extrapolating,
+        "unlike": 1.0 * (not traits.decoder),
+        "shapeless": 1.0 * (not traits.shaped),
     }
 
 
-@lru_cache(maxsize=64)
-def _is_fitted(name: str) -> bool:
-    """True if something was fitted to a framework of the catalogue; to a user's own nothing was."""
-    if name not in names(CatalogueKind.FRAMEWORK):
-        return False
-    provenance = load(CatalogueKind.FRAMEWORK, Framework, name).provenance
-    return (provenance or {}).get("trust") == Trust.FITTED
+def rare_traits(traits: Traits, without: str = "") -> list[str]:
+    """What this run has that fewer than five organisations have published, in words."""
+    owners = _owners()
+    gpus = 8.0 ** traits.scale[0]
+    words = _kinds(*(str(getattr(traits, name)) for name in _WORDS), gpus=gpus)
+    return [word for word in words if len(owners.get(word, frozenset()) - {without}) < FEWEST_ORGANISATIONS]
+
+
+_WORDS: Final = ("architecture", "framework", "precision", "experts", "frozen_weights")
+"""Traits that make a kind, as columns of the tables have them."""
+
+
+def _kinds(
+    architecture: str, framework: str, precision: str, experts: str, frozen: str, *, gpus: float
+) -> list[str]:
+    """Kinds that a run belongs to, in words."""
+    found = [f"{architecture} devices", _software(framework)]
+    if precision not in ("16", "32"):
+        found.append(f"{precision}-bit formats")
+    if experts == "True":
+        found.append("experts")
+    if frozen == "True":
+        found.append("frozen weights")
+    if round(gpus) > MANY_GPUS:
+        found.append(f"more than {MANY_GPUS} GPUs")
+    return found
+
+
+def _software(framework: str) -> str:
+    """A family of frameworks: forks and successors share most of what decides their speed."""
+    if framework == "unknown":
+        return "software of their own"
+    return "Megatron" if framework.startswith("megatron") else framework
+
+
+@lru_cache(maxsize=1)
+def _owners() -> dict[str, frozenset[str]]:
+    """Organisations with published runs of each kind."""
+    found: dict[str, set[str]] = {}
+    for line in (*register_lines(), *_residuals()):
+        for word in _kinds(*(line[name] for name in _WORDS), gpus=float(line["gpus"])):
+            found.setdefault(word, set()).add(line["organisation"])
+    return {word: frozenset(owners) for word, owners in found.items()}
+
+
+@lru_cache(maxsize=1)
+def register_lines() -> list[dict[str, str]]:
+    """The register of first contacts."""
+    if not REGISTER.exists():
+        return []
+    return list(csv.DictReader(io.StringIO(REGISTER.read_text("utf-8"))))
+
+
+def traits_of(line: dict[str, str]) -> Traits:
+    """What a line of the register or of the residuals says of its run."""
+    experts, frozen, calibrated = (
+        line[name] == "True" for name in ("experts", "frozen_weights", "calibrated")
+    )
+    used = tuple(line[name] == "True" for name in USED)
+    scale = scale_of(*(float(line[name]) for name in _SIZES))
+    words = line["architecture"], line["precision"], line["framework"]
+    decoder = line.get("decoder", "True") == "True"
+    return Traits(*words, experts, frozen, calibrated, used, scale, decoder)
 
 
 @lru_cache(maxsize=1)
@@ -144,7 +234,7 @@ def _widths() -> Any:
 
 
 def _weights(without: str) -> dict[str, float]:
-    """Weight of every doubt, learned without one organisation if it has one."""
+    """Half-width for each uncertainty, learned without one organisation if it has one."""
     known = _widths()
     found: dict[str, float] = known["without"].get(without, known["all"])
     return found
@@ -183,11 +273,18 @@ class _Table:
 
 
 @lru_cache(maxsize=1)
-def _table() -> _Table | None:
+def _residuals() -> list[dict[str, str]]:
     if not TABLE.exists():
-        return None
+        return []
     with opened_table(TABLE) as stream:
-        rows = list(csv.DictReader(stream))
+        return list(csv.DictReader(stream))
+
+
+@lru_cache(maxsize=1)
+def _table() -> _Table | None:
+    rows = _residuals()
+    if not rows:
+        return None
     return _Table(
         ids=np.array([row["id"] for row in rows]),
         sources=np.array([row["source"] for row in rows]),

@@ -173,6 +173,7 @@ def with_ranks(cluster: Cluster, ranks: int) -> Cluster:
 
 _STEP: Final = (
     "verdict step_s step_interval_s extrapolating=interval.extrapolating "
+    "interval_reasons=interval.reasons "
     "nearest_validated_run=interval.nearest known_runs knobs=pricing.knobs.by_name "
     "left_open=assumed chosen calibrated_by=calibration.measured.sources tokens_per_s_per_gpu mfu "
     "hfu mfu_convention fits memory_bytes memory_interval_bytes fits_probability=room.probability "
@@ -181,7 +182,7 @@ _STEP: Final = (
 )
 
 
-@published(_STEP, "next=improvements assumed=_taken_for_granted run job=_job gap contention")
+@published(_STEP, "next=improvements assumed=_taken_for_granted run job=_job gap contention first_run")
 @dataclass(frozen=True)
 class Prediction(Priced, Answer):
     """What to expect of a run.
@@ -205,6 +206,7 @@ class Prediction(Priced, Answer):
     largest_batch = Late("answer.improvements:largest_batch")
     _taken_for_granted = Late("show.prediction:assumed")
     gap = Late("answer.gap:gap_of")
+    first_run = Late("answer.first_run:first_run")
     _job = Late("job.completion:no_job")
     source: SettledRun | Program
     """The run in which nothing is open, and what was chosen for it; or what was recorded."""
@@ -292,7 +294,12 @@ class Prediction(Priced, Answer):
         """
         if self.is_recorded:
             return replace(UNKNOWN, deviation=UNKNOWN.deviation + self.unknown)
-        return interval(self.traits, waiting=self.waiting, unsaid=len(self.assumed), site=self.site)
+        return interval(self.traits, waiting=self.waiting, unsaid=self.unsaid, site=self.site)
+
+    @property
+    def unsaid(self) -> int:
+        """Fields of the site that had to be guessed; those of a layout are chosen instead."""
+        return int("framework" in self.assumed)
 
     @property
     def traits(self) -> Traits:

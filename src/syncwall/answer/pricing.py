@@ -148,8 +148,7 @@ class Pricing:
             prices = self.prices(cluster, latency=latency)
             played = program_time(compiled(work), prices)
             return Timed(whole_step(work), cluster, prices, played.step_s, played.ledger, played)
-        host_s = self.setting.host_s(work, cluster, self.fit.elementwise.eager)
-        prices = self.prices(cluster, host_s, latency=latency)
+        prices = self.prices(cluster, self.setting.host_s(work, cluster), latency=latency)
         time = step_time(work, prices)
         return Timed(work, cluster, prices, time.step_s, time.ledger)
 

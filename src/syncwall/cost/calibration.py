@@ -132,7 +132,7 @@ class ElementwiseFit(Fit):
     """Traffic of casts to narrow formats over one with a scale for a tensor; the software sets it.
     """
     eager: Annotated[float, Field(ge=1, le=MOST)] = 3.0
-    """Traffic, kernels and host time without fusion over with it."""
+    """Traffic, kernels and host time without fusion over with it, of kernels that nobody counted."""
     launch_s: Delay = Field(alias="launch")
 
 
@@ -151,8 +151,6 @@ class KindFit(Description):
     """Longest time that filling pipelines takes, for each step (all-to-all: in all)."""
     ramp_bytes: Bytes = Field(alias="ramp_at")
     """Part of one rank at which half of it is spent."""
-    crowding: NotNegativeNumber = 0.0
-    """Rate goes as (2 / ranks)^crowding where GPUs meet in the host and share its memory."""
 
 
 class NetworkFit(Fit):
@@ -225,7 +223,7 @@ class Calibration(CatalogueEntry):
 def calibration(device: Device, measured: MachineMeasurements | None = None) -> Calibration:
     """The calibration of `device`, or the generic one, with what was `measured` on the machine."""
     found = _calibration(device.name, device.like, added_folders())
-    if found.device is None:
+    if not found.is_measured:
         found = _as_measured(found, device)
     if device.clock_share < 1:
         found = _slower(found, device.clock_share)
@@ -244,13 +242,18 @@ LASTING = 0.91
 0.92 on A100, 0.91 on H100 (their calibrations over ml-engineering's achieved rates)."""
 
 
-def _as_measured(generic: Calibration, device: Device) -> Calibration:
-    """The generic calibration with the rate that was once measured on the device, if it was."""
-    best = device.achieved_flop_per_s.get(Dtype.BF16)
-    if best is None:
-        return generic
-    efficiency = LASTING * float(best) / float(device.sixteen_bit_flop_per_s)
-    return generic.model_copy(update={"gemm": generic.gemm.model_copy(update={"efficiency": efficiency})})
+def _as_measured(assumed: Calibration, device: Device) -> Calibration:
+    """A calibration of other devices with the rates that were once seen on this one, if they were."""
+    best = device.achieved_flop_per_s
+    wide = best.get(Dtype.BF16) or best.get(Dtype.FP16)
+    if wide is None:
+        return assumed
+    reached = float(wide) / float(device.sixteen_bit_flop_per_s)
+    shares = dict(assumed.gemm.low_precision)
+    if Dtype.FP32 in best:
+        shares[Dtype.FP32] = float(best[Dtype.FP32]) / device.flop_per_s(Dtype.FP32) / reached
+    update = {"efficiency": LASTING * reached, "low_precision": shares}
+    return assumed.model_copy(update={"gemm": assumed.gemm.model_copy(update=update)})
 
 
 def _slower(fit: Calibration, share: float) -> Calibration:

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from syncwall.cost.calibration import NetworkFit
-from syncwall.cost.link_efficiency import CollectiveTime, across, either, inside, transport
+from syncwall.cost.link_efficiency import PCIE_CROWDING, CollectiveTime, across, either, inside, transport
 from syncwall.cost.nccl import GENERATIONS, ChannelGraph, Choices, NcclGroup, Tuner, constants
 from syncwall.cost.path import Path, path
 from syncwall.cost.rates import (
@@ -220,7 +220,7 @@ class NcclNetwork:
         if "Ring/LL128" in choices:
             start_s = steps_us(choices) * 1e-6 * self._latency
             self._ring_starts[kind, group] = np.where(far, start_s, 0.0)
-        one = None if np.all(far) else inside(kind, choices, path.ranks, self._fit.of(kind))
+        one = None if np.all(far) else self._inside(kind, choices, path.ranks)
         several = None
         if anywhere(far):
             rank_s = 0.0 if self._alone else self._fit.ring_rank_s
@@ -232,16 +232,25 @@ class NcclNetwork:
     def _all_to_all(self, group: Group, copies: Number = 1, most: Number = np.inf) -> CollectiveTime:
         """Time of an all-to-all in which `copies` of an element for a rank may be sent once."""
         path = self.path(group)
-        far, fit = path.domains > 1, self._fit.all_to_all
+        far = path.domains > 1
         one = several = None
         if not np.all(far):
             share = merged_share(path.ranks, copies)
             found = self.choices("all-to-all", path, self._graphs[group])
             choices = {name: (start, rate / share) for name, (start, rate) in found.items()}
-            one = inside("all-to-all", choices, path.ranks, fit)
+            one = self._inside("all-to-all", choices, path.ranks)
         if anywhere(far):
             several = self._all_to_all_across(path, copies, most)
         return self._near_or_far(far, one, several)
+
+    def _inside(self, kind: CollectiveKind, choices: Choices, ranks: Number) -> CollectiveTime:
+        crowding = PCIE_CROWDING if self._meets_in_host else 0.0
+        return inside(kind, choices, ranks, self._fit.of(kind), crowding=crowding)
+
+    @property
+    def _meets_in_host(self) -> bool:
+        domain = self._cluster.scale_up
+        return domain is not None and domain.topology == "pcie"
 
     def _near_or_far(
         self, far: Number, one: CollectiveTime | None, several: CollectiveTime | None
@@ -325,7 +334,7 @@ class NcclNetwork:
         if domain is None:
             return False, 0.0 * ranks
         rate = domain.rate_among(least(ranks, domain.gpus))
-        if domain.topology == "pcie":
+        if self._meets_in_host:
             return False, rate * constants()["pci_fraction"] + 0.0 * ranks
         nominal = 50.0 if self._number == 3 else 25.0
         return True, rate * constants()["nvlink_gb_per_s"][self._number] / nominal + 0.0 * ranks

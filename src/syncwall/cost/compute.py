@@ -10,7 +10,7 @@ from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
-from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm, Kernel, Scan
+from syncwall.work.operations import Convolution, CoreAttention, Eager, Elementwise, Gemm, Kernel, Scan
 
 DEFAULT_MULTIPROCESSORS = 100
 SUM_BYTES = 4.0
@@ -177,12 +177,16 @@ def elementwise_seconds(
     """Time of memory-bound kernels."""
     rate = device.memory.rate_bytes_per_s * fit.efficiency
     if elementwise.is_fused:
-        return elementwise.bytes / rate + fit.launch_s * elementwise.kernels
+        apart = None if setting.fused_optimizer else elementwise.eager
+        traffic, kernels = (1.0, 1.0) if apart is None else (apart.traffic, apart.kernels)
+        return elementwise.bytes * traffic / rate + fit.launch_s * elementwise.kernels * kernels
     traffic = setting.traffic(elementwise.kind, fit.traffic)
     traffic = traffic * (fit.cast if elementwise.kind.startswith("cast") else 1.0)
     launch_s = fit.launch_s * elementwise.kernels * (traffic > 0)
-    once = elementwise.bytes * traffic / rate + launch_s
-    return once * (fit.eager if setting.kernels == "eager" else 1.0)
+    if setting.kernels != "eager":
+        return elementwise.bytes * traffic / rate + launch_s
+    eager = elementwise.eager or Eager(fit.eager, fit.eager)
+    return elementwise.bytes * traffic * eager.traffic / rate + launch_s * eager.kernels
 
 
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:

@@ -127,6 +127,12 @@ class ResolvedSoftware:
         return usual
 
     @property
+    def fused_optimizer(self) -> bool:
+        """True if one kernel updates all weights."""
+        stated = self.software.fused_optimizer
+        return self.framework.fused_optimizer if stated is None else stated
+
+    @property
     def captured(self) -> frozenset[Scope]:
         """Parts of a layer that graphs hold."""
         return CAPTURED[self.graphs]
@@ -151,10 +157,8 @@ class ResolvedSoftware:
         host = self.framework.host
         return host.per_operation_s if self.expert_kernels == "loop" else host.per_expert_s
 
-    def host_s(self, work: Work, cluster: Cluster, eager: float) -> Number:
-        """Host time to issue one operation; `eager` is the number of kernels it has without fusion
-        over that with it.
-        """
+    def host_s(self, work: Work, cluster: Cluster) -> Number:
+        """Host time to issue one operation that is one kernel without fusion too."""
         if self.graphs == "full":
             return 0.0
         host, ranks = self.framework.host, work.tensor_ranks
@@ -163,8 +167,8 @@ class ResolvedSoftware:
         further = most(ranks / cluster.gpus_per_node - 1.0, 0.0)
         each_s = host.pipelined_per_tensor_rank_s + host.pipelined_per_tensor_node_s * further
         waiting: Number = each_s * ranks * crossing
-        issued = host.per_operation_s * (eager if self.kernels == "eager" else 1.0)
-        return issued + meeting + waiting
+        split: Number = host.per_split_operation_s * (ranks > 1) * (self.kernels == "eager")
+        return host.per_operation_s + meeting + waiting + split
 
 
 @dataclass(frozen=True, slots=True)

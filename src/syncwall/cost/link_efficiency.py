@@ -100,11 +100,20 @@ class CollectiveTime:
         return CollectiveTime(slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root)
 
 
-def inside(kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit) -> CollectiveTime:
+PCIE_CROWDING: Final = 0.5
+"""Where GPUs meet in hosts and PCIe switches, a group's rate goes as (2 / ranks) to this power.
+Eight RTX 5090 reach 0.8 of the rate of four (NCCL issue 1639: 28 and 35 GB/s), which would be 0.3;
+one server of eight L40S without peer access fell from 20 GB/s on two to 1.3 on all of them
+(aiconfigurator), which would be 2. Assumed between; servers differ tenfold: measure yours."""
+
+
+def inside(
+    kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit, *, crowding: float = 0.0
+) -> CollectiveTime:
     """Time of groups in one scale-up domain, from NCCL's latencies (us) and rates."""
     steps = _PASSES.get(kind, 1.0) * np.maximum(ranks - 1.0, 1.0)
     deep = np.minimum(ranks, _DEEPEST)
-    copied = (1.0 + fit.own_part / steps) * (ranks / 2.0) ** fit.crowding / fit.rate
+    copied = (1.0 + fit.own_part / steps) * (ranks / 2.0) ** crowding / fit.rate
     start_s = fit.per_rank_s * deep
     with np.errstate(divide="ignore"):  # a rate of 0 means: not allowed
         found = {

@@ -113,6 +113,12 @@ class Prices:
             self._known[id(what)] = known
         return known[1]
 
+    def kernels(self, what: AnyTask) -> float:
+        """Kernels that the host issues for `what` without fusion, over those with it."""
+        if self.setting.kernels != "eager" or not isinstance(what, Elementwise) or what.is_fused:
+            return 1.0
+        return what.eager.kernels if what.eager else self.fit.elementwise.eager
+
     def ring_start_s(self, what: AnyTask) -> Number:
         """Time of a ring's steps over the network that computation beside it does not hide."""
         if not isinstance(what, Collective):

@@ -62,6 +62,9 @@ class HostWork(Description):
     """The same where a pipeline crosses nodes and receives are pending."""
     pipelined_per_tensor_node_s: Delay = Field(_NO_TIME, alias="pipelined_per_tensor_node")
     """More of that for every further node that the tensor-parallel ranks stand in."""
+    per_split_operation_s: Delay = Field(_NO_TIME, alias="per_split_operation")
+    """More for each operation on tensors that are split over tensor-parallel ranks and know it
+    (PyTorch's DTensor), without compilation."""
     per_wait_s: Delay = Field(_NO_TIME, alias="per_wait")
     """Lost when it must read a number from the device, such as the tokens of each expert."""
     per_expert_s: Delay = Field(_NO_TIME, alias="per_expert")
@@ -93,6 +96,10 @@ class Framework(CatalogueEntry):
     """Experts as one group of multiplications, or one after the other in a loop of the host."""
     graphs: dict[Month, Graphs] = Field(default_factory=lambda: dict[Month, Graphs]({"2000-01": "none"}))
     """CUDA graphs that its runs use; see `Software.graphs`."""
+    fused_optimizer: bool = True
+    """See `Software.fused_optimizer`."""
+    untuned: dict[str, Any] = Field(default_factory=dict)
+    """Fields of a layout, or `kernels`, that tuned runs set and the framework's defaults do not."""
     traffic: PositiveNumber
     """Memory traffic of its element-wise kernels over that of perfectly fused ones."""
     sorting_traffic: dict[Month, PositiveNumber] = Field(default_factory=lambda: {"2000-01": 1.0})
@@ -244,6 +251,9 @@ class Software(Description):
     for each row and, for its other use, each column. Scales of mxfp8 and nvfp4 are part of the
     format."""
 
+    fused_optimizer: bool | None = None
+    """One kernel updates all weights; false where each operation of the update is one (PyTorch's
+    default for lists of tensors, `foreach`); the framework's if not given."""
     launch_blocking: bool = False
     """CUDA_LAUNCH_BLOCKING=1: the host waits for every kernel before it issues the next one."""
 

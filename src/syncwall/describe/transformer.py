@@ -323,6 +323,11 @@ class Transformer(CatalogueEntry):
         return self.classes or self.vocab or pixels
 
     @property
+    def has_rotary_positions(self) -> bool:
+        """True if queries and keys are turned: no position is learned."""
+        return not (self.learned_positions or self.relative_positions)
+
+    @property
     def kv_heads(self) -> int:
         """Key and value heads."""
         return self.attention.kv_heads or self.attention.heads

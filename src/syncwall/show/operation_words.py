@@ -26,6 +26,7 @@ from syncwall.work.block import Task
 from syncwall.work.operations import (
     Collective,
     CoreAttention,
+    Eager,
     Elementwise,
     Gemm,
     GroupAxis,
@@ -134,8 +135,11 @@ class Formulas:
         rest = f"({self._memory} × {fit.efficiency:.3g}) + {_us(fit.launch_s)} a kernel"
         if what.is_fused:
             return f"bytes / {rest}"
-        eager = f", all × {fit.eager:.3g} without fusion" if self._setting.kernels == "eager" else ""
-        return f"bytes × {fit.traffic:.3g} / {rest}{eager}"
+        apart = what.eager or Eager(fit.eager, fit.eager)
+        eager = self._setting.kernels == "eager"
+        traffic = fit.traffic * (apart.traffic if eager else 1.0)
+        kernels = f" × {apart.kernels:.3g} kernels without fusion" if eager else ""
+        return f"bytes × {traffic:.3g} / {rest}{kernels}"
 
     def _collective(self, what: Collective) -> str:
         nics, path = self._cluster.node.nics, self._paths[what.axis]

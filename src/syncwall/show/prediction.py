@@ -127,12 +127,20 @@ def evidence(prediction: Prediction) -> str:
     nearest = prediction.interval.nearest
     if nearest is None:
         return "no published run to compare with"
-    far = "; nothing like it was validated: extrapolating" * prediction.interval.extrapolating
+    far = "; extrapolating" * prediction.interval.extrapolating
     far += "; without the plug-in that this one rests on" * bool(plugged_parts(prediction))
     return (
         f"nearest validated run {nearest.id} ({nearest.source}): predicted {nearest.ratio:.2f} of "
-        f"its measured time{far}"
+        f"its measured time{far}{_width_reasons(prediction)}"
     )
+
+
+def _width_reasons(prediction: Prediction) -> str:
+    """What makes the interval wide beyond what every prediction of an unknown site has."""
+    reasons = prediction.interval.reasons
+    if not reasons or prediction.site.known:
+        return ""
+    return f"; the interval is wide because {', '.join(reasons)}"
 
 
 def known_runs(prediction: Prediction) -> str:
@@ -208,9 +216,10 @@ def assumed(prediction: Prediction) -> list[str]:
         f"software as {setting.framework.title}, {setting.software.date or 'the newest'}: "
         f"attention {setting.attention}, element-wise kernels {setting.kernels}",
         f"computation loses {percent(fit.network.contention)} of its speed while weights or gradients move",
+        "a tuned run: data loading, logging, garbage collection and checkpoints hold up no step",
         f"step times of nodes vary by {percent(fit.ranks.jitter, 1)}; the slowest sets the pace",
         "optimizer states in fp32 (12 bytes a parameter)",
-        f"interval from the errors on published runs like this one{far}",
+        f"interval from the errors on runs of organisations that no fit had seen{far}",
         *([known_runs(prediction)] if prediction.site.was_asked else []),
     ]
 
@@ -360,6 +369,10 @@ def numbers(prediction: Prediction) -> list[Block]:
     mfu, gpus = prediction.mfu, int(prediction.work.gpus)
     slow, fast = step_s / high_s, step_s / low_s
     rows = [("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", "")]
+    first = None if prediction.is_recorded else prediction.first_run
+    if first is not None:
+        about = ", ".join(f"{field} {value}" for field, value in first.differences.items())
+        rows.append(("first run", duration(first.step_s), "", f"with the framework's defaults: {about}"))
     for name, speed, digits, more in _speeds(prediction):
         between = f"{speed * slow:{digits}} to {speed * fast:{digits}}"
         in_all = f"{speed * gpus:{digits}} {name}/s in all{more}"

@@ -126,7 +126,7 @@ def _host_s(found: list[Segment], prices: Prices) -> Number:
         if segment.stream is Stream.COMPUTE:
             for operation, seconds in segment.pieces:
                 if operation.scope not in prices.captured:
-                    issued = issued + (seconds > 0)
+                    issued = issued + prices.kernels(operation.what) * (seconds > 0)
                 if isinstance(operation.what, Gemm) and anywhere(operation.what.count > 1):
                     further = further + most(operation.what.count - 1.0, 0.0)  # of experts
     return prices.host_s * issued + prices.host_expert_s * further

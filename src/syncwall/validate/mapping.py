@@ -241,7 +241,7 @@ def _stated(row: RunRow, software: Software) -> dict[str, Any]:
         "gradient_dtype": gradient_dtype_of(row, precision, software),
         "document_tokens": document_of(row),
         **_adapters(row),
-        "dropless": "tokendrop" not in row.text("options") + row.text("model"),
+        "dropless": not re.search(r"tokendrop|capacity factor", row.text("options") + row.text("model")),
         "capacity_factor": _capacity(row),
         "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
     }
@@ -259,15 +259,20 @@ def _stated(row: RunRow, software: Software) -> dict[str, Any]:
     return fields
 
 
+USUAL_RANK, USUAL_TARGETS = 16, "q_proj;k_proj;v_proj;o_proj"
+"""Of adapters of which the source says no more than that there are some; assumed."""
+
+
 def _adapters(row: RunRow) -> dict[str, Any]:
     """Frozen weights, and the adapters beside them as far as their columns tell."""
     frozen = "lora" in (row.text("shard") + row.text("model")).lower()
-    if not row.text("lora_rank"):
-        return {"frozen_weights": frozen}
-    words = re.split(r"[;,\s]+", row.text("lora_targets") or "all-linear")
+    if not (frozen or row.text("lora_rank")):
+        return {"frozen_weights": False}
+    words = re.split(r"[;,\s]+", row.text("lora_targets") or USUAL_TARGETS)
     targets = tuple(_TARGETS.get(word, word) for word in words if word)
     weights = _FROZEN.get(row.text("frozen_weights").lower())
-    lora = Lora.model_validate({"rank": row.whole("lora_rank"), "targets": targets, "weights": weights})
+    rank = row.whole("lora_rank", USUAL_RANK)
+    lora = Lora.model_validate({"rank": rank, "targets": targets, "weights": weights})
     return {"frozen_weights": True, "lora": lora}
 
 
@@ -339,7 +344,7 @@ def _shard(row: RunRow, software: Software, whole: int) -> dict[str, Any]:
 
 def _capacity(row: RunRow) -> float:
     """Tokens that an expert takes over the average, where the row states a capacity."""
-    capacity = re.search(r"tokendrop capacity ([\d.]+)", row.text("options"))
+    capacity = re.search(r"capacity (?:factor )?([\d.]+)", row.text("options"))
     return float(capacity[1]) if capacity else 1.0
 
 

@@ -13,14 +13,14 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Shard
 from syncwall.describe.lookup import cluster, device, link, model
 from syncwall.describe.names import varied
-from syncwall.describe.software import kept_formats, switches
+from syncwall.describe.software import at, kept_formats, switches
 from syncwall.describe.switches import MasterWeights, NarrowActivations
 from syncwall.validate.table import RunRow
 
 _CARDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (r"GB200", "gb200-nvl72", ("gb200",)),
     (r"GB300", "gb300-nvl72", ("gb300",)),
-    (r"GH200", "alps", ("gh200",)),
+    (r"GH200", "alps", ("gh200-680w", "gh200")),
     (r"H100.*PCIE", "dgx-h100", ("h100-pcie",)),
     (r"H100.*NVL\b", "dgx-h100", ("h100-nvl",)),
     (r"H100", "dgx-h100", ("h100-sxm", "h100-sxm-500w", "h100-sxm-64")),
@@ -241,8 +241,22 @@ def model_of(row: RunRow) -> Model:
         raise CannotRepresent("the source gives no width of the feed-forward part")
     if family == "moe":
         fields["moe"] = _experts(row)
-    fields |= _special(row)
+    fields |= _of_its_kind(row) | _special(row)
     return Model.model_validate(fields)
+
+
+_ROTARY = re.compile(r"rope|rotary|neox|pythia|falcon|nemotron|nanochat|rms|qk.?norm")
+"""Words of decoders whose MLP has no gate, and which yet turn queries and keys."""
+
+
+def _of_its_kind(row: RunRow) -> dict[str, Any]:
+    """Norms and positions of a decoder whose MLP has no gate: those of GPT-2, unless it is named."""
+    words = f"{row.text('model')} {row.text('options')}".lower()
+    if row.truth("gated_mlp") is not False:
+        return {}
+    rotary = _ROTARY.search(words)
+    norm = "rms" if re.search(r"nanochat|rms|qk.?norm", words) else "layer"
+    return {"norm": {"kind": norm}, "learned_positions": 0 if rotary else row.whole("seq_len")}
 
 
 _SHAPES: Final = {"encoder": "bert-large", "vit": "vit-b-16"}
@@ -358,17 +372,40 @@ _PYTORCH = {
 }
 
 
+_EAGER = re.compile(
+    r"no compile|not compiled|\beager\b(?! attention)|(?<!adamw )(not |un)fused(?! attention)"
+)
+FLASH_2 = "2023-08"
+"""When the second FlashAttention was there."""
+_WRITTEN_OUT = re.compile(
+    r"attention written out|no flash|(unfused|eager|naive|math) attention|scores? (matrix )?materiali[sz]ed"
+)
+"""Words of attention whose scores go through memory."""
+
+
+def _usual_attention(stated: dict[str, Any]) -> str:
+    return at(framework_or_default(stated["framework"]).attention, stated["date"])
+
+
 def software_of(row: RunRow) -> Software:
     """Framework, date and kernels of a run."""
     words = f"{row.text('framework')} {row.text('options')}".lower()
     stated: dict[str, Any] = {"framework": _family(row) or UNKNOWN, "date": _date(row)}
     if re.search(r"fa ?2|flash-attn-2|flash-?attention-?2|sdpa", words):
         stated["attention"] = "flash-2"
+    elif re.search(r"flash.?att", words) and _usual_attention(stated) == "unfused":
+        stated["attention"] = "flash-2" if (stated["date"] or FLASH_2) >= FLASH_2 else "flash-1"
     if re.search(r"fa ?3|fa ?4|flash-attn-3|minimal_flash", words):
         stated["attention"] = "flash-3"
-    if re.search(r"no compile|\beager\b|(not |un)fused", words):
+    if named := re.search(r"(non-|not |un)?fused adam|adamw? (not )?fused|plain python adamw", words):
+        stated["fused_optimizer"] = not re.search(r"\b(non-|not |un)|plain", named[0])
+    if "launch_blocking=1" in words:
+        stated["launch_blocking"] = True
+    if _WRITTEN_OUT.search(words):
+        stated["attention"] = "unfused"
+    if _EAGER.search(words):
         stated["kernels"] = "eager"
-    elif re.search(r"torch\.compile|liger|transformer.?engine|\bte\b|deepep|hybridep", words):
+    elif re.search(r"\bcompiled?\b(?! not)|liger|transformer.?engine|\bte\b|deepep|hybridep", words):
         stated["kernels"] = "fused"
     if re.search(r"deepep|grouped.?(gemm|mm|mlp)", words) or row.whole("ep", 1) > 1:
         stated["expert_kernels"] = "grouped"  # a loop of the host knows no other ranks
@@ -387,6 +424,8 @@ def switches_of(row: RunRow, software: Software, shard: Shard) -> dict[str, Any]
     stated.pop("gradient_dtype", None)
     words = row.text("options").lower()
     stated |= _exchange(words)
+    if re.search(r"offload_params|cpu ?offload(?! between)", words):
+        stated |= {"offload_weights": True, "offload_optimizer": True}
     if "overlaps off" in words:
         return stated | {name: False for name in stated if name.startswith(("overlap", "async"))}
     if re.search(r"async ?tp|tp-comm-overlap|tp/pp/dp overlap", words):

@@ -12,11 +12,14 @@ from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modu
 from syncwall.work.memory_parts import update_bytes
 from syncwall.work.number import Number, where
 from syncwall.work.offload import host_update, sent_after_update
-from syncwall.work.operations import Collective, Elementwise, Gemm
+from syncwall.work.operations import Collective, Eager, Elementwise, Gemm
 from syncwall.work.parts import LayerPart, elementwise, gemm
 from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import sent_bytes, weight_bytes
 
+EAGER_UPDATE = Eager(20 / 7, 3)
+"""AdamW over lists of tensors: decay, both moments, root, quotient, sum and update read and write 20
+tensors, where one kernel reads four and writes three."""
 LOGIT_BYTES = 5.0
 """Memory traffic for one logit forward: 16 bits written and read, its share of a fused loss."""
 
@@ -115,7 +118,7 @@ def finish_block(shape: Shape, held: RankParameters) -> Block:
     moved_bytes = update_bytes(layout) * (own + experts)
     update = Operation(
         "optimizer",
-        Elementwise(moved_bytes, 4, is_fused=True, kind="optimizer"),
+        Elementwise(moved_bytes, 4, is_fused=True, kind="optimizer", eager=EAGER_UPDATE),
         Cause.OPTIMIZER,
         phase=StepPhase.FINISH,
     )

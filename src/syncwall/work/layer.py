@@ -35,7 +35,15 @@ from syncwall.describe.matrices import (
 from syncwall.describe.transformer import SHIFT_SCALE_GATE, Transformer
 from syncwall.work.block import Scope, Stream, groups
 from syncwall.work.number import Number, anywhere, least, most
-from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Group, GroupAxis
+from syncwall.work.operations import (
+    Collective,
+    CoreAttention,
+    Eager,
+    Elementwise,
+    Gemm,
+    Group,
+    GroupAxis,
+)
 from syncwall.work.parts import Lane, LayerPart, attention, elementwise, exchange, gemm, one_way
 
 SCORE_BYTES = 12.0
@@ -210,9 +218,21 @@ def product(shape: Shape, name: str, tokens: Number, *matrices: Matrix) -> Layer
     return LayerPart(name, Cause.GEMM, forward, backward, matrices=matrices)
 
 
+EAGER_NORMS = {"rms": Eager(21 / 4, 8)}
+"""In PyTorch a layer norm is one kernel (read and written) beside the residual's sum (two read, one
+written), as against two of both where they are one. The root mean square as model code writes it is
+cast to 32 bits, squared, averaged, multiplied, cast back and scaled: 18 times 16 bits a number."""
+EAGER_LAYER_NORM = Eager(5 / 4, 2)
+EAGER_POSITIONS = Eager(10 / 2, 10)
+"""Rotary: halves negated and joined, two products and their sum, for queries and for keys."""
+EAGER_ACTIVATIONS = {1: Eager(1.0, 1), 2: Eager(5 / 3, 2)}
+"""By the matrices before it: GELU is one kernel, a gate two."""
+
+
 def norm_part(shape: Shape, name: str) -> LayerPart:
     """A norm and the residual beside it: read twice, written twice."""
-    return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden)
+    eager = EAGER_NORMS.get(shape.model.norm.kind, EAGER_LAYER_NORM)
+    return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden, eager=eager)
 
 
 def modulation(shape: Shape, name: str, vectors: int = SHIFT_SCALE_GATE) -> list[LayerPart]:
@@ -301,9 +321,10 @@ def _grouped(shape: Shape, matrices: Matrices) -> list[LayerPart]:
     model, tokens = shape.model, shape.tokens
     heads = model.attention.heads / shape.layout.tp + shape.kv_heads
     into = (matrices[name] for name in ("q_proj", "k_proj", "v_proj"))
+    turned = 2 * ACTIVATION_BYTES * tokens * heads * model.head_dim
     return [
         product(shape, "query key value", tokens, *into),
-        elementwise("positions", 2 * ACTIVATION_BYTES * tokens * heads * model.head_dim),
+        *([elementwise("positions", turned, eager=EAGER_POSITIONS)] if model.has_rotary_positions else []),
     ]
 
 
@@ -331,7 +352,7 @@ def _latent(shape: Shape, matrices: Matrices) -> list[LayerPart]:
         product(shape, "key value down", tokens, down),
         elementwise("key value norm", 2 * ACTIVATION_BYTES * tokens * down.rows),
         product(shape, "key value up", tokens, up),
-        elementwise("positions", moved),
+        elementwise("positions", moved, eager=EAGER_POSITIONS),
     ]
 
 
@@ -395,7 +416,7 @@ def feed_forward_parts(
     activated = (len(into) + 1) * ACTIVATION_BYTES * tokens * width
     return [
         product(shape, f"{name} up", tokens, *into),
-        elementwise(f"{name} activation", activated),
+        elementwise(f"{name} activation", activated, eager=EAGER_ACTIVATIONS[len(into)]),
         *_inner_norm(shape, f"{name} inner norm", width, inner_norm),
         *quantised(shape, f"{name} down", tokens, width),
         product(shape, f"{name} down", tokens, down),

@@ -23,7 +23,7 @@ from syncwall.describe.switches import RecomputeModule, adapted
 from syncwall.work.block import Scope
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.number import Number, least, where
-from syncwall.work.operations import Elementwise
+from syncwall.work.operations import Eager, Elementwise
 from syncwall.work.parts import LayerPart, gemm
 from syncwall.work.rank_parameters import RankParameters, layer_parameters
 
@@ -74,13 +74,29 @@ def _widths(shape: Shape, one: Matrix) -> tuple[Number, Number]:
 
 
 def _products(shape: Shape, one: Matrix, rank: int, scope: Scope) -> list[LayerPart]:
+    """Both products of an adapter and its sum with the output, backward with the input's gradient.
+
+    Fused, the second product reads what it adds to. Without fusion the adapter's output is scaled
+    first, and its gradient again (PEFT, torchtune).
+    """
     dtype, tokens = shape.layout.precision, shape.tokens
     entering, leaving = _widths(shape, one)
     pair = (
         gemm(f"{one.name} adapter down", Cause.GEMM, tokens, rank, entering, dtype),
         gemm(f"{one.name} adapter up", Cause.GEMM, tokens, leaving, rank, dtype),
     )
-    return [part.within(scope).trained() for part in pair]
+    wide = ACTIVATION_BYTES * tokens
+    added = LayerPart(
+        f"{one.name} adapter sum",
+        Cause.ELEMENTWISE,
+        Elementwise(wide * leaving, kind="adapter", eager=Eager(5, 2)),
+        (
+            Elementwise(
+                wide * entering, kind="adapter backward", eager=Eager(3 + 2 * one.rows / one.columns, 2)
+            ),
+        ),
+    )
+    return [part.within(scope).trained() for part in (*pair, added)]
 
 
 def _dequantised(shape: Shape, kind: LayerKind) -> list[LayerPart]:

@@ -167,6 +167,15 @@ class CoreAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class Eager:
+    """A fused kernel as the kernels that PyTorch runs for it one by one."""
+
+    traffic: float
+    """Their memory traffic over that of the fused one."""
+    kernels: float
+
+
+@dataclass(frozen=True, slots=True)
 class Elementwise:
     """Work that is limited by memory: norms, activations, residuals, casts, optimizers."""
 
@@ -180,6 +189,8 @@ class Elementwise:
     """True if every implementation fuses it (optimizers over lists of tensors)."""
     kind: str = ""
     """What it is (norm, activation, norm backward, optimizer, ...), as measurements name it."""
+    eager: Eager | None = None
+    """The same without fusion, of what all fuse that of an optimizer; None where nobody counted it."""
 
     @property
     def flops(self) -> Number:

@@ -17,6 +17,7 @@ from syncwall.work.operations import (
     Collective,
     CollectiveKind,
     CoreAttention,
+    Eager,
     Elementwise,
     Gemm,
     Group,
@@ -98,11 +99,11 @@ def attention(name: str, what: CoreAttention) -> LayerPart:
     return LayerPart(name, Cause.ATTENTION, what, (what.backward,))
 
 
-def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> LayerPart:
+def elementwise(name: str, bytes_: Number, kernels: Number = 1, eager: Eager | None = None) -> LayerPart:
     """Memory-bound work; its gradient moves twice as much. Its kind is the name's last word."""
     kind = name.rpartition(" ")[2]
-    forward = Elementwise(bytes_, kernels, kind=kind)
-    backward = Elementwise(2.0 * bytes_, 2 * kernels, kind=f"{kind} backward")
+    forward = Elementwise(bytes_, kernels, kind=kind, eager=eager)
+    backward = Elementwise(2.0 * bytes_, 2 * kernels, kind=f"{kind} backward", eager=eager)
     return LayerPart(name, Cause.ELEMENTWISE, forward, (backward,))
 
 

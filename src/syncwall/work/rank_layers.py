@@ -28,6 +28,7 @@ from syncwall.work.embedding_and_head import embedding_parts, output_layer_parts
 from syncwall.work.encoder import cross_parts
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
+    EAGER_ACTIVATIONS,
     Shape,
     attention_parts,
     entering,
@@ -191,7 +192,11 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[LayerPart]:
         *quantised(shape, "experts", all_rows, hidden),
         gemm("experts up", Cause.GEMM, per_expert, into * width, hidden, dtype, count=local),
         *clamped,
-        elementwise("experts activation", (into + 1) * ACTIVATION_BYTES * all_rows * width),
+        elementwise(
+            "experts activation",
+            (into + 1) * ACTIVATION_BYTES * all_rows * width,
+            eager=EAGER_ACTIVATIONS[into],
+        ),
         *quantised(shape, "experts down", all_rows, width),
         gemm("experts down", Cause.GEMM, per_expert, hidden, width, dtype, count=local),
         *biased,

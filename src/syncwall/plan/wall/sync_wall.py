@@ -523,7 +523,7 @@ def _width(side: Side, start: Prediction, index: int) -> float:
     size = scale_of(float(curve.gpus[index]), run.model.parameters, run.seq)
     ledger = Ledger({cause: float(seconds[index]) for cause, seconds in curve.ledger.items()})
     traits = replace(start.traits, scale=size)
-    found = interval(traits, waiting=float(ledger.waiting), unsaid=len(start.assumed), site=start.site)
+    found = interval(traits, waiting=float(ledger.waiting), unsaid=start.unsaid, site=start.site)
     return Z80 * found.deviation
 
 
