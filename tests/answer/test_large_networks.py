@@ -32,7 +32,7 @@ def test_frameworks_other_than_nanotron_do_not_pay_its_calls_on_efa(nodes):
     efa = tokens_per_s_per_gpu("aws-p5", nodes, "pytorch")
     infiniband = tokens_per_s_per_gpu("dgx-h100", nodes, "pytorch")
     assert efa == pytest.approx(infiniband, rel=0.03)
-    assert efa > 6000
+    assert efa > 5500
 
 
 def test_fsdp_over_many_ranks_loses_what_was_published():

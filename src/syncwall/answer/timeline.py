@@ -158,7 +158,7 @@ def interval_count(priced: Priced) -> int:
 def operation_facts(what: AnyTask) -> dict[str, Any]:
     """FLOP, bytes and dimensions of an operation, as plain data."""
     named = [field.name for field in fields(what)] + ["flops", "hbm_bytes"]
-    values = {name: getattr(what, name, None) for name in named}
+    values = {name: getattr(what, name, None) for name in named if name != "eager"}
     group = values.pop("group", None)
     if isinstance(group, Group):
         values |= {field.name: getattr(group, field.name) for field in fields(group)}
