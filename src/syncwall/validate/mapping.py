@@ -305,7 +305,7 @@ _WITHOUT_MLP = r"save_(qkv|out)_proj|save_dot\w*_except_mlp|\w+_offloaded"
 def _recompute(row: RunRow, family: str) -> Recompute:
     words = row.text("recompute")
     named = f"{row.text('recompute_detail')} {row.text('options')}".lower()
-    if family == "maxtext" and re.search(_WITHOUT_MLP, named):
+    if family == "maxtext" and words != "none" and re.search(_WITHOUT_MLP, named):
         return Recompute.FULL
     if words == "selective" and family in ("pytorch", "torchtitan", "deepspeed", "maxtext"):
         return Recompute.OPERATIONS  # PyTorch's word for every second operation or layer

@@ -260,10 +260,8 @@ def _reshaped(row: RunRow, family: str) -> Model:
     fields["attention"] = base.attention.model_copy(update={"heads": row.whole("heads"), "kv_heads": None})
     fields["mlp"] = base.mlp.model_copy(update={"hidden": row.whole("ffn_hidden", 4 * row.whole("hidden"))})
     if base.patches is not None:
-        named = re.search(
-            r"(?<!\d)\d{3}(?!\d)", row.text("model")
-        )  # pixels: ViT-B/16 384, vit_base_patch16_384
-        image = int(named[0]) if named else base.patches.image
+        pixels = re.search(r"(?<!\d)\d{3}(?!\d)", row.text("model"))  # ViT-B/16 384
+        image = int(pixels[0]) if pixels else base.patches.image
         side = image // round((row.whole("seq_len") - base.patches.extra_tokens) ** 0.5)
         fields["patches"] = base.patches.model_copy(update={"image": image, "size": side})
         fields["learned_positions"] = row.whole("seq_len")
