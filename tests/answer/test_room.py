@@ -27,3 +27,28 @@ def test_what_may_fit_is_more_than_what_fits():
     assert may_fit(usable_bytes(device), device)
     assert may_fit(0.99 * size / LOW, device)
     assert not may_fit(1.01 * size / LOW, device)
+
+
+def with_sequences(count: int) -> sw.Prediction:
+    layout = sw.Layout(shard="fsdp", recompute="none", micro_batch=count, global_batch=8 * count)
+    return sw.predict(sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=1, seq=2048, layout=layout))
+
+
+def test_a_tight_run_is_not_called_impossible():
+    """With more and more sequences a run fits, is tight, and does not fit."""
+    found = [with_sequences(count) for count in (4, 5, 6, 7)]
+    size = sw.device("h100-sxm").memory.size_bytes
+    levels = [(one.fits, one.has_headroom) for one in found]
+    assert levels == [(True, True), (True, False), (True, False), (False, False)]
+    for one in found:
+        assert one.has_headroom == (one.memory_bytes <= 0.95 * size)
+        assert one.fits == (LOW * one.memory_bytes <= size)
+        assert ("memory is tight" in one.verdict.text) == (one.fits and not one.has_headroom)
+        assert (one.verdict.kind == "does not fit") == (not one.fits)
+        assert one.exit_code == int(not one.fits)
+
+
+def test_what_is_proposed_for_a_tight_run_has_headroom():
+    proposed = [sw.predict(one.run) for one in sw.improvements(with_sequences(5))]
+    assert proposed
+    assert all(one.has_headroom for one in proposed)

@@ -1,10 +1,11 @@
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import Recompute
+from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.switches import MasterWeights, NarrowActivations
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
+from syncwall.validate.table_machines import software_of
 from tests.validate.samples import known, row
 
 
@@ -117,3 +118,113 @@ def test_deepseek_v3_fits_as_published():
     (found,) = outcomes([case])
     assert found.layout.narrow_activations == NarrowActivations.ACTIVATIONS
     assert found.fits
+
+
+PLAIN = {"framework": "plain PyTorch", "tp": "1", "pp": "1", "recompute": "none"}
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ("flash attention, overlapped p2p", False),
+        ("attention written out", True),
+        ("no flash attention", True),
+    ],
+)
+def test_attention_is_as_the_options_say(options, kept):
+    """Megatron-LM of 2022 keeps the scores if nothing is said."""
+    old = {"framework": "Megatron-LM", "year": "2022"}
+    assert layout(**old).kept_attention_scores
+    assert layout(**old, options=options).kept_attention_scores is kept
+
+
+def test_a_version_of_flash_attention_that_is_not_stated_is_that_of_the_framework():
+    assert (
+        software_of(row(framework="llm-foundry", year="2023", options="triton flash attention")).attention
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"precision": "bf16 (weights, gradients and AdamW states all bf16)"},
+        {"precision": "fp16 (whole model in half, no master weights)"},
+        {"options": "full fine-tuning, bf16 weights and AdamW states"},
+        {"flags": "weights held in the named precision"},
+    ],
+)
+def test_pure_16_bit_training_is_read(words):
+    assert layout(**PLAIN).master_weights is MasterWeights.STORED
+    assert layout(**PLAIN | words).master_weights is MasterWeights.NONE
+    wide = layout(**PLAIN | words | {"precision": "fp32"})
+    assert wide.master_weights is MasterWeights.STORED
+
+
+@pytest.mark.parametrize(
+    ("words", "fused"),
+    [
+        ({"options": "torch.compile, SDPA"}, True),
+        ({"options": "fused norm/SwiGLU/cross entropy; no compile"}, True),
+        ({"options": "no compile"}, False),
+        ({"options": "torch.compile", "framework": "torchtitan", "year": "2024"}, False),  # its loss is not
+    ],
+)
+def test_a_loss_in_one_kernel_is_read(words, fused):
+    assert layout(**PLAIN | words).fused_loss is fused
+
+
+def test_what_is_on_the_host_is_read():
+    sharded = PLAIN | {"framework": "PyTorch FSDP", "shard": "zero3", "mbs": "1"}
+    found = layout(**sharded, options="CPUOffload(offload_params=True), optimizer step on CPU")
+    assert found.offload_weights
+    assert found.offload_gradients
+    assert found.offload_optimizer
+    detail = "optimizer offloaded to CPU (HF test ds_config_zero2)"
+    assert layout(**PLAIN, recompute_detail=detail).offload_optimizer
+    assert not layout(**PLAIN, options="optimizer offloaded to CPU between phases").offload_optimizer
+    moved = layout(recompute_detail="; 52 % of activations offloaded to CPU", recompute="none")
+    assert moved.offload_layers == round(0.52 * 32 / moved.pp)
+
+
+def test_deepspeed_shards_states_of_bf16_at_stage_0():
+    """BF16_Optimizer of DeepSpeed's pull request 1801."""
+    ddp = {"framework": "Megatron-DeepSpeed", "shard": "ddp"}
+    assert layout(**ddp).shard is Shard.ZERO1
+    assert layout(**ddp, precision="fp16").shard is Shard.DDP
+
+
+@pytest.mark.parametrize(
+    ("policy", "recompute"),
+    [
+        ("minimal_flash", Recompute.OPERATIONS),
+        ("save_qkv_proj", Recompute.FULL),
+        ("save_dot_except_mlp", Recompute.FULL),
+        ("minimal_offloaded", Recompute.FULL),
+    ],
+)
+def test_policies_of_maxtext(policy, recompute):
+    found = layout(framework="MaxText", recompute="selective", recompute_detail=f"{policy} remat policy")
+    assert found.recompute is recompute
+
+
+@pytest.mark.parametrize(("model", "pixels"), [("ViT-small/32 384", 384), ("ViT-base/16 224", 224)])
+def test_an_image_encoder_has_no_words(model, pixels):
+    tokens = (pixels // int(model.split("/")[1][:2])) ** 2 + 1
+    shape = {"family": "encoder", "vocab": "", "layers": "12", "hidden": "384", "heads": "6", "kv_heads": ""}
+    found = case_of(
+        row(**PLAIN | shape, model=model, seq_len=str(tokens), ffn_hidden="1536", head_dim="")
+    ).model
+    assert found.patches is not None
+    assert (found.patches.image, found.classes) == (pixels, 1000)
+
+
+def test_recomputation_that_is_assumed_is_open_where_nothing_else_fits():
+    """7B in 40 GB with 16 sequences of 2,048 tokens a GPU."""
+    large = {"framework": "PyTorch FSDP", "shard": "fsdp", "gpu": "A100-SXM", "gpu_mem_gb": "40", "mbs": "16"}
+    stated, assumed = (
+        case_of(row(**PLAIN | large, seq_len="2048", gbs="128", gpus="8", flags=flags)).layouts
+        for flags in ("", "rounded; recomputation not printed")
+    )
+    assert {one.recompute for one in stated} == {Recompute.NONE}
+    assert Recompute.FULL in {one.recompute for one in assumed}

@@ -86,6 +86,7 @@ def test_sets_have_every_figure_and_json_can_write_them(report):
         "memory_mape",
         "memory_median_ape",
         "not_fitting",
+        "tight",
         "n_all",
         "mape_all",
         "against",

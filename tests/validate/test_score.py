@@ -73,3 +73,23 @@ def test_runs_of_several_sources_are_no_site(outcome):
 
 def test_without_its_bias_a_constant_error_is_none(outcome):
     assert score([with_ratio(outcome, 1.3)] * 4).mape_without_bias == pytest.approx(0)
+
+
+def test_a_run_is_called_impossible_only_if_the_low_end_of_its_memory_is_too_much(outcome):
+    size = outcome.case.cluster.device.memory.size_bytes
+    runs = [replace(outcome, memory_bytes=share * size) for share in (0.5, 0.94, 1.0, 1.1, 1.3)]
+    assert [(one.fits, one.is_tight) for one in runs] == [
+        *2 * [(True, False)],
+        *2 * [(True, True)],
+        (False, False),
+    ]
+    found = score(runs)
+    assert (found.not_fitting, found.tight) == (0.2, 0.4)
+
+
+def test_a_peak_of_batches_of_many_lengths_is_not_compared_with_that_of_their_mean(outcome):
+    printed = {**outcome.case.row.cells, "mem_gb": "20"}
+    for flags, compared in (("", True), ("variable length: mean of 210 tokens", False)):
+        given = replace(outcome.case.row, cells={**printed, "flags": flags})
+        found = replace(outcome, case=replace(outcome.case, row=given))
+        assert (found.memory_ratio is not None) is compared

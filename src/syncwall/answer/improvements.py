@@ -263,12 +263,12 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
         >>> abs(prediction.step_s - faster.step_s - best.gained_s) < 1e-9
         True
     """
-    least_s = WORTH * prediction.step_s if prediction.fits else float("-inf")
+    least_s = WORTH * prediction.step_s if prediction.has_headroom else float("-inf")
     with catalogue_overlay(prediction.pricing.catalogue):
         if prediction.is_recorded:
             return _program_changes(prediction)
         found = [one for one in changed(prediction) if one.fits and one.gained_s > least_s]
-        if not found and not prediction.fits:
+        if not found and not prediction.has_headroom:
             nodes = (one for one in with_more_nodes(prediction) if one.fits)
             return [*islice(nodes, 1), *islice(_on_the_host(prediction), 1)]
     distinct = {one.run.layout: one for one in reversed(found)}  # said in two ways, once
@@ -362,7 +362,7 @@ def _on_the_host(prediction: Prediction) -> Iterator[Improvement]:
         if broken_rules(asked.model, layout.placed(asked.gpus).plain(), asked.seq, asked.gpus):
             continue
         other = predict(asked.model_copy(update={"layout": layout}), prediction.pricing)
-        if other.fits and not _not_offered(other.run, other.run.layout) & set(fields):
+        if other.has_headroom and not _not_offered(other.run, other.run.layout) & set(fields):
             yield _beside(prediction, other, ", ".join(_HOST[:count]), fields)
 
 
@@ -382,7 +382,7 @@ def _beside(prediction: Prediction, other: Prediction, words: str, fields: dict[
     """What `other` brings, called `words`."""
     gained_s = prediction.step_s - other.step_s
     more_bytes = other.memory_bytes - prediction.memory_bytes
-    return Improvement(words, other.run, gained_s, more_bytes, fields, other.fits)
+    return Improvement(words, other.run, gained_s, more_bytes, fields, other.has_headroom)
 
 
 def _larger(asked: Run, nodes: int, layout: Layout) -> Run | None:

@@ -17,7 +17,9 @@ from syncwall.answer.priced import (
     Priced,
     Verdict,
     limit_of,
+    may_fit,
     mfu_convention,
+    tight,
     too_large,
 )
 from syncwall.answer.pricing import NetworkChoice, Pricing
@@ -359,7 +361,12 @@ class Prediction(Priced, Answer):
 
     @property
     def fits(self) -> bool:
-        """True if the fullest GPU has enough memory."""
+        """False if the fullest GPU has too little memory even for the P10 of what it needs."""
+        return may_fit(self.memory_bytes, self.cluster.device)
+
+    @property
+    def has_headroom(self) -> bool:
+        """True if the usual share of memory stays free, as in all that is proposed."""
         return bool(fits(self.memory_bytes, self.cluster.device))
 
     @cached_property
@@ -378,10 +385,12 @@ class Prediction(Priced, Answer):
     def verdict(self) -> Verdict:
         """What limits the step, or that it does not fit.
 
-        And that much of it is not known, if so.
+        And that memory is tight or much of it is not known, if so.
         """
         device = self.cluster.device
         found = limit_of(self.ledger) if self.fits else too_large(self.memory_bytes, device)
+        if self.fits and not self.has_headroom:
+            found = tight(found, self.memory_bytes, device)
         if self.unknown <= NOTABLE:
             return found
         return replace(found, text=f"{found.text}; {self.unknown:.0%} of its work is not known")

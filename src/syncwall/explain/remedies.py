@@ -80,7 +80,7 @@ def _software(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[Improve
             prediction.step_s - other.step_s,
             other.memory_bytes - prediction.memory_bytes,
             {},
-            other.fits,
+            other.has_headroom,
         )
 
 

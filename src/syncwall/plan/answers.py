@@ -219,7 +219,7 @@ class Plan(Answer):
     def better_batch(self) -> Other | None:
         """The nearest batch that excludes no layout, if it is worth more."""
         other, now = self.other, self.best[0].prediction.mfu if self.best else 0.0
-        useful = other is not None and other.best.fits and other.best.mfu > now * (1 + WORTH)
+        useful = other is not None and other.best.has_headroom and other.best.mfu > now * (1 + WORTH)
         return other if useful else None
 
     @property

@@ -224,7 +224,7 @@ def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Predicti
         except InputError as error:
             refusals.append(error)
             continue
-        if one.fits:
+        if one.has_headroom:
             return one
         largest = largest or one
     if largest is not None:

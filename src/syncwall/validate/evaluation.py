@@ -56,8 +56,13 @@ class ValidatedRun:
 
     @property
     def fits(self) -> bool:
-        """True if it is predicted to fit; it did."""
-        return bool(fits(self.memory_bytes, self.case.cluster.device))
+        """False if it is called impossible; it ran."""
+        return may_fit(self.memory_bytes, self.case.cluster.device)
+
+    @property
+    def is_tight(self) -> bool:
+        """True if it needs more than can be counted on, though it may fit."""
+        return self.fits and not fits(self.memory_bytes, self.case.cluster.device)
 
     @property
     def memory_ratio(self) -> float | None:
@@ -68,7 +73,7 @@ class ValidatedRun:
         """
         row = self.case.row
         measured = row.number("mem_gb")
-        if not measured:
+        if not measured or "variable length" in row.text("flags"):  # a peak is that of the longest batch
             return None
         memory = step_memory(self.case.model, self.layout, self.case.seq)
         kind = row.text("mem_kind")

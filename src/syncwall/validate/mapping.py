@@ -60,10 +60,13 @@ def unusual(
 ) -> list[Layout]:
     """Candidates for a run that would not fit as its framework usually runs, though it ran.
 
-    It recomputes what it does not mention, adds up gradients in 16 bits if it does mention that, or
-    trains in pure 16 bits where the weights that are stored could be meant.
+    It recomputes what it does not mention, adds up gradients in 16 bits if it does mention that,
+    trains in pure 16 bits where the weights that are stored could be meant, or has a loss in one
+    kernel where nobody calls it eager.
     """
     family = framework_or_default(software.framework).model_copy(update={"recompute": None})
+    if re.search(r"(recomputation|checkpointing) (not printed|assumed)", row.text("flags").lower()):
+        silent = [*silent, "recompute"]
     values = choices(model, layout, silent, family) | partly(layout, row)
     found, _ = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
     if "recompute" in values:
@@ -80,6 +83,8 @@ def unusual(
     if layout.master_weights == MasterWeights.STORED:
         pure |= kept_formats(layout.model_copy(update=pure), family)
         found += [one.model_copy(update=pure) for one in found]
+    if not layout.fused_loss and software.kernels != "eager":
+        found += [one.model_copy(update={"fused_loss": True}) for one in found]
     return found
 
 
@@ -298,8 +303,15 @@ def _optimizer(row: RunRow) -> Optimizer:
     return next((kind for pattern, kind in _OPTIMIZERS if re.search(pattern, words)), Optimizer.ADAM)
 
 
+_WITHOUT_MLP = r"save_(qkv|out)_proj|save_dot\w*_except_mlp|\w+_offloaded"
+"""Policies of MaxText (`get_remat_policy`) that keep no product of the feed-forward part."""
+
+
 def _recompute(row: RunRow, family: str) -> Recompute:
     words = row.text("recompute")
+    named = f"{row.text('recompute_detail')} {row.text('options')}".lower()
+    if family == "maxtext" and words != "none" and re.search(_WITHOUT_MLP, named):
+        return Recompute.FULL
     if words == "selective" and family in ("pytorch", "torchtitan", "deepspeed", "maxtext"):
         return Recompute.OPERATIONS  # PyTorch's word for every second operation or layer
     if words == "selective" and family == "paxml":
@@ -336,6 +348,8 @@ def _shard(row: RunRow, software: Software, whole: int) -> dict[str, Any]:
     kind = next((value for name, value in _SHARDS.items() if words.startswith(name)), None)
     if kind is None:
         kind = Shard.ZERO1 if software.framework in _CORE else Shard.DDP
+    if kind is Shard.DDP and software.framework == "megatron-deepspeed" and _precision(row) is Dtype.BF16:
+        kind = Shard.ZERO1  # DeepSpeed's BF16_Optimizer shards states at stage 0 too (its pull request 1801)
     node = row.whole("gpus_per_node", 8)
     degree = row.whole("shard_degree", min(node, whole) if words.startswith("hsdp") else whole)
     fits = kind is not Shard.DDP and whole % degree == 0

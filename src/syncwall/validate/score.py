@@ -197,7 +197,10 @@ class Score:
     memory_median_ape: float | None = None
     """Median error of it."""
     not_fitting: float = 0.0
-    """Share of all runs, which did run, that are predicted not to fit."""
+    """Share of all runs, which did run, that are called impossible: the P10 of their memory is too
+    much."""
+    tight: float = 0.0
+    """Share whose memory is predicted to leave less than the usual head-room, and may fit."""
 
 
 def score(outcomes: Sequence[ValidatedRun], steps: Steps | None = None) -> Score:
@@ -224,6 +227,7 @@ def score(outcomes: Sequence[ValidatedRun], steps: Steps | None = None) -> Score
         memory_mape=float(np.mean(memory)) if memory else None,
         memory_median_ape=float(np.median(memory)) if memory else None,
         not_fitting=float(np.mean([not outcome.fits for outcome in outcomes])),
+        tight=float(np.mean([outcome.is_tight for outcome in outcomes])),
     )
 
 

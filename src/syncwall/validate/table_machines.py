@@ -215,6 +215,8 @@ def model_of(row: RunRow) -> Model:
     family = row.text("family")
     if not row.text("layers") and not row.text("hidden"):
         return model(row.text("model"))
+    if family == "encoder" and not row.text("vocab") and re.match(r"(vit|deit)", row.text("model").lower()):
+        family = "vit"  # of images, not of words
     if family in _SHAPES:
         return _reshaped(row, family)
     if family.startswith(("hybrid", "encoder", "vision", "dit", "clip")):
@@ -272,8 +274,10 @@ def _reshaped(row: RunRow, family: str) -> Model:
     fields["attention"] = base.attention.model_copy(update={"heads": row.whole("heads"), "kv_heads": None})
     fields["mlp"] = base.mlp.model_copy(update={"hidden": row.whole("ffn_hidden", 4 * row.whole("hidden"))})
     if base.patches is not None:
-        side = base.patches.image // round((row.whole("seq_len") - base.patches.extra_tokens) ** 0.5)
-        fields["patches"] = base.patches.model_copy(update={"size": side})
+        pixels = re.search(r"(?<!\d)\d{3}(?!\d)", row.text("model"))  # ViT-B/16 384
+        image = int(pixels[0]) if pixels else base.patches.image
+        side = image // round((row.whole("seq_len") - base.patches.extra_tokens) ** 0.5)
+        fields["patches"] = base.patches.model_copy(update={"image": image, "size": side})
         fields["learned_positions"] = row.whole("seq_len")
     elif row.text("vocab"):
         fields["vocab"] = row.whole("vocab")
@@ -424,8 +428,6 @@ def switches_of(row: RunRow, software: Software, shard: Shard) -> dict[str, Any]
     stated.pop("gradient_dtype", None)
     words = row.text("options").lower()
     stated |= _exchange(words)
-    if re.search(r"offload_params|cpu ?offload(?! between)", words):
-        stated |= {"offload_weights": True, "offload_optimizer": True}
     if "overlaps off" in words:
         return stated | {name: False for name in stated if name.startswith(("overlap", "async"))}
     if re.search(r"async ?tp|tp-comm-overlap|tp/pp/dp overlap", words):
@@ -521,13 +523,14 @@ def keeping_of(row: RunRow, software: Software, fields: dict[str, Any]) -> dict[
     """Fields of a layout that say what is kept; `fields` are all others."""
     words = f"{row.text('framework')} {row.text('options')}".lower()
     found: dict[str, Any] = {
-        "fused_loss": fields["fused_loss"] or _is_tuned(row) or "cross-entropy fusion" in words,
+        "fused_loss": fields["fused_loss"] or _is_tuned(row) or _fused_loss(words, software),
         "loss_chunks": _chunks(row, words),
-        "offload_optimizer": "cpu adamw" in words,
         **_recomputed(row),
+        **_offloaded(row, fields),
     }
     dated = software.date or "9999-12"
-    if "bf16-true" in words:
+    stated = f"{words} {row.text('precision')} {row.text('flags')}".lower()
+    if re.search(_PURE, stated) and fields["precision"].size_bytes == 2:
         found["master_weights"] = MasterWeights.NONE
     if "nemo" in words and dated < _NEMO_2 and fields["precision"] is Dtype.BF16:
         found["master_weights"] = MasterWeights.REMAINDER  # Apex's distributed Adam
@@ -537,6 +540,32 @@ def keeping_of(row: RunRow, software: Software, fields: dict[str, Any]) -> dict[
         found |= _HAI_LLM
     layout = Layout.model_construct(**{**fields, **found})
     return {**kept_formats(layout, framework_or_default(software.framework)), **found}
+
+
+_PURE = (
+    r"bf16-true|pure bf16|no master weights|states all bf16|bf16 weights and (adamw )?states"
+    r"|weights held in the named precision"
+)
+"""Words for weights, gradients and states all in 16 bits."""
+
+
+def _fused_loss(words: str, software: Software) -> bool:
+    """True if the loss is said to be one kernel, or is in the graph of a plain loop's compiled model."""
+    compiled = software.framework == "pytorch" and software.kernels == "fused" and "torch.compile" in words
+    fused = r"cross-entropy fusion|fused [^;]*cross.?entropy|loss is the sum"
+    return compiled or bool(re.search(fused, words))
+
+
+def _offloaded(row: RunRow, fields: dict[str, Any]) -> dict[str, Any]:
+    """What the row puts on the host: states, FSDP's weights with them, or activations."""
+    words = f"{row.text('options')} {row.text('recompute_detail')}".lower()
+    if "offload_params=true" in words and fields["shard"] is Shard.FSDP and fields["pp"] == 1:
+        return {"offload_weights": True, "offload_gradients": True, "offload_optimizer": True}
+    share = re.search(r"(\d+) % of activations offloaded|share ([\d.]+) of activations offloaded", words)
+    if share:
+        part = float(share[1]) / 100 if share[1] else float(share[2])
+        return {"offload_layers": round(part * row.whole("layers") / fields["pp"])}
+    return {"offload_optimizer": bool(re.search(r"cpu adamw|optimizer offloaded to cpu(?! between)", words))}
 
 
 _HAI_LLM = {

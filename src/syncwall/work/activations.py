@@ -18,7 +18,7 @@ from syncwall.describe.matrices import gated_experts
 from syncwall.describe.switches import NarrowActivations, RecomputeModule, adapted
 from syncwall.work.encoder import cross_bytes
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.layout_switches import ENTERING, keeps_input
+from syncwall.work.layout_switches import ENTERING, autocasts, keeps_input
 from syncwall.work.number import Number, anywhere, most
 
 MASK_BYTES = 1.0
@@ -39,6 +39,8 @@ class Tensor:
     """Kept where every second multiplication is recomputed (`Recompute.OPERATIONS`)."""
     is_input: bool = False
     """The input of the layer, which is always kept."""
+    gradient_bytes: Number = 0.0
+    """Of its gradient, where it is one of the widest: those of a feed-forward part exist at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class SavedBytes:
     """What of that is kept from the forward pass on."""
     again: Number
     """What is computed again of a layer to which recomputation applies."""
+    gradients: Number = 0.0
+    """Gradients of its widest tensors, which exist at once in its backward pass."""
 
     @classmethod
     def of(cls, tensors: list[Tensor], shape: Shape) -> "SavedBytes":
@@ -69,7 +73,8 @@ class SavedBytes:
             if anywhere(applies):
                 gone = wide * _sum([tensor for tensor in tensors if not stays(tensor)])
                 spared = spared + gone * applies
-        return cls(everything, everything - shape.recomputed_layers * spared, spared)
+        gradients = wide * sum((tensor.gradient_bytes for tensor in tensors), start=0.0)
+        return cls(everything, everything - shape.recomputed_layers * spared, spared, gradients)
 
 
 SavedByKind = dict[LayerKind, SavedBytes]
@@ -151,7 +156,7 @@ def _attention(shape: Shape) -> Iterator[Tensor]:
     model, layout, tokens = shape.model, shape.layout, shape.tokens
     heads = model.attention.heads / layout.tp
     hidden = shape.plain_tokens * model.hidden
-    yield Tensor(ACTIVATION_BYTES * hidden, is_input=True)
+    yield Tensor(_residual_bytes(shape) * hidden, is_input=True)
     yield Tensor(_normed_bytes(shape, *ENTERING) * hidden, ("layernorm",))
     latent = model.attention.latent
     copied = layout.kept_attention_scores and not layout.fused_norms  # keys for every query head
@@ -198,7 +203,7 @@ def mixer_tensors(shape: Shape) -> Iterator[Tensor]:
     mixer, tokens = shape.model.mixer, shape.tokens / shape.layout.tp
     assert mixer is not None
     hidden = shape.plain_tokens * shape.model.hidden
-    yield Tensor(ACTIVATION_BYTES * hidden, is_input=True)
+    yield Tensor(_residual_bytes(shape) * hidden, is_input=True)
     yield Tensor(_normed_bytes(shape) * hidden, ("layernorm",))
     yield Tensor(ACTIVATION_BYTES * tokens * mixer.input_width, saved_singly=True)
     if mixer.kind not in {"mamba-1", "mamba-2"}:
@@ -226,7 +231,7 @@ def _normed(shape: Shape, *, is_input: bool = False) -> Iterator[Tensor]:
     In a layer that mixes no tokens, the first is the input of the layer (`is_input`).
     """
     hidden = shape.plain_tokens * shape.model.hidden
-    yield Tensor(ACTIVATION_BYTES * hidden, saved_singly=True, is_input=is_input)
+    yield Tensor(_residual_bytes(shape) * hidden, saved_singly=True, is_input=is_input)
     yield Tensor(_normed_bytes(shape, "gate_proj", "up_proj") * hidden, ("layernorm",))
 
 
@@ -255,7 +260,12 @@ def _normed_bytes(shape: Shape, *into: str) -> Number:
     return _input_bytes(shape) * keeps_input(shape, *into) + _written_out_bytes(shape)
 
 
-def _written_out_bytes(shape: Shape) -> float:
+def _residual_bytes(shape: Shape) -> Number:
+    """One element of what goes from layer to layer."""
+    return ACTIVATION_BYTES + (WIDE_BYTES - ACTIVATION_BYTES) * autocasts(shape.layout)
+
+
+def _written_out_bytes(shape: Shape) -> Number:
     """What a norm that is not one kernel keeps more, as Hugging Face's models write it.
 
     The input of an RMS norm in fp32 and its product with the weight. Layer norms are a kernel of
@@ -264,8 +274,9 @@ def _written_out_bytes(shape: Shape) -> float:
     kind, layout = shape.model.norm.kind, shape.layout
     if layout.fused_norms or kind in ("layer", "layer-no-bias"):
         return 0.0
-    copy = 2.0 * (layout.precision.size_bytes < WIDE_BYTES)  # over that in 16 bits
-    return copy + (ACTIVATION_BYTES if kind == "rms" else 0.0)
+    wide = (layout.precision.size_bytes == WIDE_BYTES) | autocasts(layout)
+    copy = 2.0 * (1 - wide)  # over that in 16 bits
+    return copy + (_residual_bytes(shape) if kind == "rms" else 0.0)
 
 
 def _score_bytes(shape: Shape) -> float:
@@ -294,11 +305,12 @@ def _feed_forward(
     narrow = shape.layout.narrow_activations == NarrowActivations.ACTIVATIONS
     each = _input_bytes(shape) if narrow else ACTIVATION_BYTES
     activated = 1.0 if shape.layout.fused_gate else 2.0  # the gate before and after its function
-    gate = [Tensor(activated * each * width, entering)] if gated else []
+    back = ACTIVATION_BYTES * width
+    gate = [Tensor(activated * each * width, entering, gradient_bytes=back)] if gated else []
     return [
-        Tensor(each * width, entering, saved_singly=True),
+        Tensor(each * width, entering, saved_singly=True, gradient_bytes=back),
         *gate,
-        Tensor(_input_bytes(shape) * width * keeps_input(shape, down), leaving),
+        Tensor(_input_bytes(shape) * width * keeps_input(shape, down), leaving, gradient_bytes=back),
     ]
 
 

@@ -17,18 +17,35 @@ from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layer_kinds import LayerKind
+from syncwall.describe.layout import Shard
 from syncwall.describe.matrices import Matrix
 from syncwall.describe.model import Model
-from syncwall.describe.switches import RecomputeModule, adapted
+from syncwall.describe.switches import MasterWeights, RecomputeModule, adapted
 from syncwall.work.block import Scope
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.number import Number, least, where
+from syncwall.work.number import Number, Truth, least, where
 from syncwall.work.operations import Eager, Elementwise
 from syncwall.work.parts import LayerPart, gemm
 from syncwall.work.rank_parameters import RankParameters, layer_parameters
 
 ENTERING = ("q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa")
 """Matrices of attention whose input is that of the layer, normed."""
+
+
+def trains_own_weights(layout: Layout) -> bool:
+    """True if the optimizer updates the weights that are computed with, as PyTorch's and XLA's loops do,
+    not a copy of its own beside flat buffers of gradients, as Megatron and DeepSpeed do.
+    """
+    return layout.master_weights in (MasterWeights.STORED, MasterWeights.NONE)
+
+
+def autocasts(layout: Layout) -> Truth:
+    """True where fp32 weights are cast when they are used: the residual stream stays in fp32.
+
+    FSDP casts whole units beforehand, so that all of it is in 16 bits; so are frozen weights.
+    """
+    stored = layout.master_weights == MasterWeights.STORED and not layout.frozen_weights
+    return (stored and layout.precision.size_bytes < 4) & (layout.shard < Shard.FSDP)
 
 
 def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> list[LayerPart]:

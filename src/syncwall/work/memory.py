@@ -12,13 +12,16 @@ from syncwall.describe.layout import Shard
 from syncwall.describe.parameters import head_transform_parameters
 from syncwall.work.activations import SavedByKind, further_saved, saved_by_kind
 from syncwall.work.layer import Shape
-from syncwall.work.layout_switches import in_bf16, rank_adapter_parameters
+from syncwall.work.layout_switches import in_bf16, rank_adapter_parameters, trains_own_weights
 from syncwall.work.memory_parts import (
     Added,
+    autocast_bytes,
+    bucket_bytes,
     encoder_memory,
     frozen_bytes,
     frozen_parameters,
     kept_gradient_bytes,
+    made_anew,
     optimizer_bytes,
     spared_activations,
     stored_bytes,
@@ -44,8 +47,12 @@ from syncwall.work.sharing import (
 )
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
-"""One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient
-takes the place of the copy."""
+"""One logit in Megatron: 16 bits and its fp32 copy for the loss, and the gradients of both; fused,
+the gradient takes the place of the copy."""
+EAGER_LOGITS_BYTES, COMPILED_LOGITS_BYTES = 16.0, 4.0
+"""The same in PyTorch: the fp32 copy, its log-softmax, and the gradients of both; compiled with the
+model, or by XLA, 16 bits and their gradient. jjschwartz prints 17.6 GB more for 32,768 more tokens of
+a compiled GPT-2: 4 bytes a logit explain it to 2%."""
 CONTEXT_BYTES = 1e9
 """CUDA context, libraries and their workspaces, outside of PyTorch's allocator; assumed, 0.5 to 1.3
 GB are usual."""
@@ -78,6 +85,8 @@ class Memory:
 
     weights: Number
     gradients: Number
+    """Where autograd makes them anew in every step, what they need beyond what the backward pass
+    frees before they are complete."""
     optimizer: Number
     activations: Number
     logits: Number
@@ -177,12 +186,16 @@ def _memory(shape: Shape, rank: PipelineRank, saved: SavedByKind) -> Memory:
         copied = copied + weight_bytes(layout) * ends  # FSDP's root keeps its unit in between
         weights, gathered = 0.0 * weights, least(copied, weights + gathered)
     kept, states = kept * (1 - layout.offload_gradients), states * (1 - layout.offload_optimizer)
+    logits = _logits(shape) * rank.heads * (1 + shape.model.mtp_layers)
+    activations, layer_again = _activations(shape, rank, layers, saved)
+    gradients = (kept_gradient_bytes(layout) + more.gradients) * kept
+    freed = least(activations + most(logits - layer_again, 0.0), gradients) * made_anew(layout)
     return Memory(
-        weights=weights,
-        gradients=(kept_gradient_bytes(layout) + more.gradients) * kept,
+        weights=weights + autocast_bytes(layout) * (whole - frozen.plain - frozen.experts),
+        gradients=gradients - freed + bucket_bytes(layout) * kept,
         optimizer=(optimizer_bytes(layout) + more.optimizer) * states,
-        activations=_activations(shape, rank, layers, saved),
-        logits=_logits(shape) * rank.heads * (1 + shape.model.mtp_layers),
+        activations=activations + most(layer_again - logits, 0.0),  # which are gone by then
+        logits=logits,
         unsharded_weights=gathered + more.dequantised,
         unreduced_gradients=layout.gradient_dtype.size_bytes * unreduced,
         cuda_and_nccl=_cuda_and_nccl(layout) + 0.0 * whole,
@@ -214,12 +227,16 @@ def _unsharded(shape: Shape, unit: Number, whole: Number, others: Number) -> Num
     return where(layout.pp > 1, others, gathered)
 
 
-def _activations(shape: Shape, rank: PipelineRank, layers: RankLayers, saved: SavedByKind) -> Number:
-    """Of `layers` (one stage's) and micro batches in flight, and one layer that is recomputed."""
+def _activations(
+    shape: Shape, rank: PipelineRank, layers: RankLayers, saved: SavedByKind
+) -> tuple[Number, Number]:
+    """Of `layers` (one stage's) and micro batches in flight, and of the one layer that is in its
+    backward pass: what it computes again, and gradients.
+    """
     kept: Number = 0.0
     again: Number = 0.0
     for kind, one in saved.items():
-        kept, again = kept + layers.of(kind) * one.until_backward, most(again, one.again)
+        kept, again = kept + layers.of(kind) * one.until_backward, most(again, one.again + one.gradients)
     kept = kept + _kept_wider(shape, rank, layers, saved)
     kept = kept - spared_activations(shape, layers)
     moved = least(shape.layout.offload_layers / most(layers.total, 1e-9), 1.0)
@@ -227,7 +244,7 @@ def _activations(shape: Shape, rank: PipelineRank, layers: RankLayers, saved: Sa
     if shape.model.mtp_layers:
         further = further_saved(shape, saved).until_backward
         ahead = further * shape.model.mtp_layers * rank.heads
-    return rank.micro_batches * kept * (1.0 - moved) + ahead + again
+    return rank.micro_batches * kept * (1.0 - moved) + ahead, again
 
 
 def _kept_wider(shape: Shape, rank: PipelineRank, layers: RankLayers, saved: SavedByKind) -> Number:
@@ -248,9 +265,13 @@ def _kept_wider(shape: Shape, rank: PipelineRank, layers: RankLayers, saved: Sav
 
 def _logits(shape: Shape) -> Number:
     """Logits of a micro batch, or of the part of it that the loss takes at once."""
-    each = FUSED_LOGITS_BYTES if shape.layout.fused_loss else LOGITS_BYTES
-    count = shape.head_tokens * shape.model.head_width / shape.layout.tp
-    return each * count / shape.layout.loss_chunks
+    layout, own = shape.layout, trains_own_weights(shape.layout)
+    eager = EAGER_LOGITS_BYTES if own or not layout.fused_norms else LOGITS_BYTES
+    fused = COMPILED_LOGITS_BYTES if own else FUSED_LOGITS_BYTES
+    if weight_bytes(layout) == 4.0:  # fp32 all along: nothing is narrow
+        fused = 2 * COMPILED_LOGITS_BYTES
+    count = shape.head_tokens * shape.model.head_width / layout.tp
+    return (fused if layout.fused_loss else eager) * count / layout.loss_chunks
 
 
 def _cuda_and_nccl(layout: Layout) -> Number:

@@ -13,8 +13,8 @@ from syncwall.describe.switches import MasterWeights, Optimizer
 from syncwall.work.activations import SavedBytes, layer_tensors
 from syncwall.work.encoder import encoder_shape
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.layout_switches import Frozen, passed_shape
-from syncwall.work.number import Number
+from syncwall.work.layout_switches import Frozen, autocasts, passed_shape, trains_own_weights
+from syncwall.work.number import Number, Truth
 from syncwall.work.pipeline_ranks import RankLayers
 from syncwall.work.rank_parameters import (
     RankParameters,
@@ -92,6 +92,33 @@ def kept_gradient_bytes(layout: Layout) -> Number:
         return 0.0
     own = weight_bytes(layout) * layout.separate_gradients * (layout.pp > 1)
     return layout.kept_gradient_dtype.size_bytes + own
+
+
+def made_anew(layout: Layout) -> Truth:
+    """True where gradients exist from their layer's backward pass to the update only.
+
+    Buffers of Megatron, DeepSpeed and DDP stay, and so do sums of several micro batches. Peaks of
+    luke396's models tell: their growth with the sequence is that of activations alone.
+    """
+    alone = layout.dp * layout.cp == 1
+    sharded = (layout.shard >= Shard.ZERO2) | alone
+    once = (layout.microbatches == 1) & (layout.pp == 1)
+    anew: Truth = sharded & once & trains_own_weights(layout)
+    return anew
+
+
+def bucket_bytes(layout: Layout) -> Number:
+    """Bytes of DDP's buckets for a gradient, which are beside the gradients by default.
+
+    Source: PyTorch's `gradient_as_bucket_view` (pull request 41954), which is off.
+    """
+    several = (layout.shard < Shard.ZERO2) & (layout.dp * layout.cp > 1) & (not layout.frozen_weights)
+    return layout.kept_gradient_dtype.size_bytes * several * trains_own_weights(layout)
+
+
+def autocast_bytes(layout: Layout) -> Number:
+    """Bytes of the 16-bit copy of an fp32 weight, which autocast keeps until its backward pass."""
+    return weight_bytes(layout) * autocasts(layout)
 
 
 def update_bytes(layout: Layout) -> float:

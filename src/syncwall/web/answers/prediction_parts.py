@@ -108,7 +108,8 @@ def _tiles(prediction: Prediction) -> Markup:
     step_s, speed, gpus = prediction.step_s, prediction.tokens_per_s_per_gpu, prediction.run.gpus
     memory = prediction.run.cluster.device.memory.size_bytes
     gib = f" ({memory / 2**30:,.0f} GiB)" if memory % 2**30 == 0 else ""
-    room = f"{'fits' if prediction.fits else 'too much for'} {gigabytes(memory)}{gib}"
+    verdict = ("tight in", "fits")[prediction.has_headroom] if prediction.fits else "too much for"
+    room = f"{verdict} {gigabytes(memory)}{gib}"
     doubt = f"80% interval: {duration(low)} to {duration(high)}", _whisker(low, step_s, high)
     exposed_s = prediction.exposed_s
     mfu = f"HFU {percent(prediction.hfu, 1)}; {prediction.step.mfu_convention}"
