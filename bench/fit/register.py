@@ -29,7 +29,7 @@ def register(check: bool = False) -> int:
 
     With --check nothing is predicted: 1 if a frozen row is missing.
     """
-    known = _lines() if REGISTER.exists() else []
+    known = register_lines() if REGISTER.exists() else []
     ids = {line["id"] for line in known}
     cases = []
     for table in sorted(CONTACTS.glob("*.csv")):
@@ -86,7 +86,7 @@ TOPICS: dict[str, Callable[[Line], bool]] = {
 
 def topics() -> list[tuple[str, int, int, float, float, float]]:
     """Of every topic: organisations, runs, mean error, share inside the interval, middle ratio."""
-    lines = _lines()
+    lines = register_lines()
     found = []
     for name, belongs in TOPICS.items():
         owners = _owners([line for line in lines if belongs(line)])
@@ -99,7 +99,8 @@ def topics() -> list[tuple[str, int, int, float, float, float]]:
     return found
 
 
-def _lines() -> list[Line]:
+def register_lines() -> list[Line]:
+    """All first contacts, judges too."""
     return list(csv.DictReader(io.StringIO(REGISTER.read_text("utf-8"))))
 
 

@@ -10,7 +10,6 @@ from math import exp, log
 from pathlib import Path
 from typing import Final
 
-from syncwall.answer.gap import is_wrong
 from syncwall.answer.many import shares_of
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.site import KnownStep, Site
@@ -19,6 +18,9 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.reading import read
 from syncwall.describe.run import KnownRun
 
+BROKEN_FROM: Final = 3.0
+"""Measured over predicted time, or its inverse, from which on a known run is a wrong unit or a broken
+run; first contacts below it bring other runs of their site nearer, see docs/decisions/0025."""
 _PASSES: Final = 3
 """How often the shares are taken again where the knobs then stand: what prices do to a step is not
 quite linear, because what overlaps may begin or cease to be waited for."""
@@ -32,14 +34,14 @@ def site_of(files: Sequence[str | Path], measured: MachineMeasurements | None = 
 def site_from(known: Sequence[KnownRun], measured: MachineMeasurements | None = None) -> Site:
     """What `known` runs say of all runs at their site, beside what was `measured` there.
 
-    One that is so far off that its description or its machine is wrong says nothing of a site,
-    unless it is of the same build.
+    One that is off by `BROKEN_FROM` says nothing of a site, unless it is of the same build.
     """
     found = [predict(run, measured=measured) for run in known]
     speeds = [run.measured for run in known]
     times = [one.seconds_of(speed) for one, speed in zip(found, speeds, strict=True)]
     ratios = [time_s / one.step_s for one, time_s in zip(found, times, strict=True)]
-    used = [number for number, ratio in enumerate(ratios) if speeds[number].same_build or not is_wrong(ratio)]
+    broken = [abs(log(ratio)) > log(BROKEN_FROM) for ratio in ratios]
+    used = [number for number, speed in enumerate(speeds) if speed.same_build or not broken[number]]
     site = site_at(
         [found[number] for number in used],
         [times[number] for number in used],
