@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
+
 from bench import Dirs
 from bench.fit.files import rows_of
 from bench.fit.register import CONTACTS
@@ -17,6 +18,8 @@ from syncwall.validate.score import FEWEST, MOST_RUNS, KnownSet, evenly
 from syncwall.validate.table import RowUse, RunRow, corpus_part, row_doubt
 
 NODE_GPUS = 8
+NOTABLE = 0.1
+"""Bias that is worth a measurement."""
 _USES = (RowUse.CALIBRATION, RowUse.STRUCTURE)
 
 
@@ -25,10 +28,12 @@ class OneNode:
     """A source before and after its runs on one node are known, as ln(predicted / measured)."""
 
     source: str
-    known: int
+    known: np.ndarray
+    """Of its runs on one node."""
     before: np.ndarray
     """Of its larger runs."""
     after: np.ndarray
+    """Of them, when the others are known."""
 
     @property
     def is_halved(self) -> bool:
@@ -44,16 +49,18 @@ def site(directories: Dirs) -> None:
     """
     rows = [row for some in ((), directories, [CONTACTS]) for row in rows_of(some)]
     found = list(one_node(rows))
-    print(f"{'source':28} known larger   bias -> after   error -> after")
+    print(f"{'source':28} known larger  on one node  bias -> after     error -> after")
     for one in found:
         bias, error = ([f(one) for one in (one.before, one.after)] for f in (np.mean, _error))
         print(
-            f"{one.source:28} {one.known:5} {len(one.before):6}  {bias[0]:+.3f} -> {bias[1]:+.3f}"
-            f"   {error[0]:.3f} -> {error[1]:.3f}{'   halved' * one.is_halved}"
+            f"{one.source:28} {len(one.known):5} {len(one.before):6}  {one.known.mean():+11.3f}  "
+            f"{bias[0]:+.3f} -> {bias[1]:+.3f}  {error[0]:.3f} -> {error[1]:.3f}{'  halved' * one.is_halved}"
         )
-    share = np.mean([one.is_halved for one in found])
-    before, after = (np.mean([_error(each) for each in some]) for some in _columns(found))
-    print(f"bias halved in {share:.0%} of {len(found)} sources; mean error {before:.3f} -> {after:.3f}")
+    biased = [one for one in found if abs(one.before.mean()) >= NOTABLE]
+    for some, which in ((found, "sources"), (biased, f"that were off by {NOTABLE:g} or more")):
+        before, after = (np.mean([_error(each) for each in logs]) for logs in _columns(some))
+        share = np.mean([one.is_halved for one in some])
+        print(f"bias halved in {share:.0%} of {len(some)} {which}; error {before:.3f} -> {after:.3f}")
 
 
 def one_node(rows: Sequence[RunRow]) -> Iterator[OneNode]:
@@ -71,7 +78,7 @@ def one_node(rows: Sequence[RunRow]) -> Iterator[OneNode]:
             after = -every.logs
             if len(chosen):
                 after = every.anchored(chosen[None, :], Covariances(site_prior()))[0]
-            yield OneNode(source, len(chosen), -every.logs[~small], after[~small])
+            yield OneNode(source, -every.logs[small], -every.logs[~small], after[~small])
 
 
 def _is_small(run: ValidatedRun) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.answer.known import SiteFile
+from syncwall.answer.prediction import Prediction
 from syncwall.ask.predict import PredictQuestion
 from syncwall.describe.reading import read
 from syncwall.lab import Topology, lab
@@ -30,6 +31,12 @@ def _torch() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
 
 
+def predicted_s(run: Path) -> float:
+    found = PredictQuestion(run=run).answer()
+    assert isinstance(found, Prediction)
+    return found.step_s
+
+
 def test_four_hosts_are_predicted_from_one(tmp_path):
     """Four workers on one host, then one on each of four: the same processors, other wires."""
     site, run = tmp_path / "site.yaml", tmp_path / "run.yaml"
@@ -40,8 +47,7 @@ def test_four_hosts_are_predicted_from_one(tmp_path):
         assert outcome.ok, outcome.message
     bare = run.with_name("bare.yaml")
     bare.write_text(RUN.replace("site: site.yaml\n", ""))
-    alone = PredictQuestion(run=bare).answer().step_s
-    found = PredictQuestion(run=run).answer()
+    alone, found = predicted_s(bare), predicted_s(run)
     with lab(Topology(hosts=4, workers=1, rate_bytes_per_s=RATE_BYTES_PER_S)) as hosts:
         output = Path(hosts.directory) / "result.json"
         words = ["-m", "syncwall", "measure", "step", "--steps", "10", "--json", str(output)]
@@ -49,8 +55,8 @@ def test_four_hosts_are_predicted_from_one(tmp_path):
         assert outcome.ok, outcome.message
         measured = Result.read(output).data["times"]["median_s"]
     known = read(site, SiteFile).known_runs[0].measured.step_s
-    errors = [one / measured - 1 for one in (alone, found.step_s)]
-    print(f"one host {known:.3f} s, four hosts {measured:.3f} s, predicted {found.step_s:.3f} s")
+    errors = [one / measured - 1 for one in (alone, found)]
+    print(f"one host {known:.3f} s, four hosts {measured:.3f} s, predicted {found:.3f} s")
     print(f"error with the site {errors[1]:+.1%}, without {errors[0]:+.1%}")
     assert abs(errors[1]) < 0.25
     assert abs(errors[1]) < abs(errors[0]) / 2

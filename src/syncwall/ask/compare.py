@@ -74,8 +74,8 @@ class CompareQuestion(RunQuestion):
         if (self.calibration or self.known_run or self.site) and len(clusters) > 1:
             raise InputError.of(
                 f"{option('calibration')}, {option('known_run')} and {option('site')} are of one "
-                "machine, and these runs are on several: leave them out, or predict each run in Python and give the "
-                "answers to sw.compare"
+                "machine, and these runs are on several: leave them out, or predict each run in "
+                "Python and give the answers to sw.compare"
             )
         return answer
 

@@ -43,7 +43,7 @@ PARTS: Final = {
         "matmul": "rate of matrix multiplications and other kernels of a step",
         "step": "a real DDP or FSDP2 training step, with its ledger",
         "calibration": "results as one file for `predict --calibration`",
-        "node": "one node in minutes, as one file for `--site` of predict, plan and compare",
+        "node": "one node in minutes, as one file for `predict --site`",
     },
     "lab": {
         "up": "make the hosts and links of an experiment",

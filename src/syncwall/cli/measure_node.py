@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from syncwall.ask.question import Argument, LocalFile
 from syncwall.cli.call import Command
-from syncwall.cli.measure import CollectivesPart, MatmulPart, StepPart, in_team
+from syncwall.cli.measure import CollectivesPart, MatmulPart, MeasurePart, StepPart, in_team
 from syncwall.cli.output import Output
 from syncwall.problems import InputError
 
@@ -101,9 +101,12 @@ class _NodePart:
         from syncwall.measure.node import node_of
 
         self.cluster = node_of(self.asked.cluster, team.hosts, on_cpu=team.device.type == "cpu")
+        refuse_other_device(self.cluster, team.job.device)
         if team.leads:
             refuse_unwritable(self.asked.save)
-        parts = [self.kernels, *([self.collectives] if team.world > 1 else []), self.step]
+        parts: list[MeasurePart] = [self.kernels, self.collectives, self.step]
+        if team.world == 1:
+            parts.remove(self.collectives)
         for number, part in enumerate(parts):
             part.work(team, stop, partial(_share, progress, number, len(parts)))
 
@@ -118,15 +121,23 @@ class _NodePart:
 
         if self.cluster is None or self.step.data is None:
             return None
-        kinds = {"matmul": self.kernels, "collectives": self.collectives}
-        results = [
-            Result(
-                kind=kind, job=team.job, hosts=team.facts, data=part.found(team)[1].model_dump(mode="json")
-            )
-            for kind, part in kinds.items()
-        ]
+        job, hosts = team.job, team.facts
+        kernels, collectives = (part.found(team)[1] for part in (self.kernels, self.collectives))
+        results = (
+            Result(kind="matmul", job=job, hosts=hosts, data=kernels.model_dump(mode="json")),
+            Result(kind="collectives", job=job, hosts=hosts, data=collectives.model_dump(mode="json")),
+        )
         measured = joined_calibrations([measured_of(one) for one in results])
         return site_file(self.settings, self.cluster, self.step.data, measured)
+
+
+def refuse_other_device(cluster: "Cluster", found: str) -> None:
+    """InputError if the driver's name of the device is one of another device than the cluster's."""
+    from syncwall.explain.machines import devices_named
+
+    device, here = cluster.device, devices_named(found)
+    if here and not {device.name, device.like} & set(here):
+        raise InputError.of(f"--cluster: {cluster.name} has {device.name}, and this node has {here[0]}")
 
 
 def _share(progress: Callable[[float], None], number: int, parts: int, done: float) -> None:

@@ -72,7 +72,7 @@ def site_file(
 ) -> SiteFile:
     """What was measured on one node of `cluster`."""
     run = step_run(settings, cluster)
-    speed = MeasuredSpeed(step=f"{step.times.median_s:.6g} s")
+    speed = MeasuredSpeed(step_s=step.times.median_s)
     known = KnownRun.model_validate({**{name: getattr(run, name) for name in _STATED}, "measured": speed})
     return SiteFile(known_runs=(known,), calibration=measured)
 
