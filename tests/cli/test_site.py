@@ -57,7 +57,7 @@ def test_further_known_runs_and_measurements_go_on_top(capsys):
 
 
 @pytest.mark.parametrize("run", ["run.yaml --site site.yaml", "with_site.yaml"])
-@pytest.mark.parametrize("verb", ["plan wall", "plan network", "compare"])
+@pytest.mark.parametrize("verb", ["plan layouts", "plan wall", "plan network", "plan fabric", "compare"])
 def test_plans_and_comparisons_take_it(verb, run, capsys):
     more = ["--against", "nodes=8"] if verb == "compare" else []
     parts = f"{verb} run.yaml --known-run known.yaml --calibration gemm.yaml".split()
