@@ -19,6 +19,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "": ("accuracy.gate:accuracy", "errors on published runs; --check is the gate of CI"),
         "ranking": ("accuracy.ranking:ranking", "whether layouts rank as measured; --check"),
         "collectives": ("accuracy.collectives:collectives", "times of collectives"),
+        "site": ("accuracy.site:site", "larger runs of sources, known on one node alone"),
         "gaps": ("accuracy.gaps:gaps", "hidden causes of slow runs among the first suspects"),
         "stacks": ("accuracy.published:stacks", "models that are no transformers"),
         "layouts": ("accuracy.published:layouts", "published layouts beside the best ones"),

@@ -2,10 +2,13 @@
 
 The deviations with which 1, 3 and 5 known runs of a source, drawn by lot, bring its other runs
 nearest. The likelihood is not used: a few runs that stalled would make every deviation large.
+First contacts count with the errors of the register: the constants of the model were fitted on the
+other sources, whose own bias is therefore smaller than that of a stranger's runs.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import log
 
@@ -13,40 +16,39 @@ import numpy as np
 
 from bench import Dirs
 from bench.fit.files import readable, rows_of, update, with_block
+from bench.fit.register import CONTACTS, register_lines
 from bench.fit.search import Values, search
 from syncwall.answer.site import FILE, Covariances, SitePrior
 from syncwall.cause import Cause
+from syncwall.documents import read_document
 from syncwall.timeline.step import slowest_of
 from syncwall.validate.evaluation import ValidatedRun, known_steps, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.score import FEWEST_RUNS, KnownSet, evenly
+from syncwall.validate.score import KnownSet, evenly
 from syncwall.validate.table import RunRow
 
 START: Values = {
-    "between gemm": 0.1,
-    "between attention": 0.1,
-    "between elementwise": 0.15,
-    "between network": 0.2,
-    "between host": 0.15,
-    "between step": 0.05,
-    "between setup": 0.1,
-    "between reach": 0.8,
-    "within step": 0.05,
-    "within network": 0.25,
-    "within host": 0.4,
+    "gemm": 0.1,
+    "attention": 0.1,
+    "elementwise": 0.15,
+    "network": 0.2,
+    "host": 0.15,
+    "step": 0.05,
+    "setup": 0.1,
+    "reach": 0.8,
 }
-"""Before any fit: submitters of the same configuration differ by 5 to 10%; waits differ more than
-kernels do, and the most from run to run."""
+"""Between sites, before any fit: submitters of the same configuration differ by 5 to 10%; waits
+differ more than kernels do."""
 LIMITS = {name: (value / 4, value * 4) for name, value in START.items()}
 STIFFNESS = 0.01
-"""Loss of moving a deviation by a factor e. The start counts much: the sources are few, and the
-constants of the model were fitted on most of them, which made their own bias smaller than that of a
-stranger's runs."""
+"""Loss of moving a deviation by a factor e: the sources are few."""
 CLIP = 0.7
 """Largest |ln(predicted / measured)| that counts."""
 SECOND_COLLECTION = ("aleph-alpha-layouts-2023",)
 """Sources beside those of the split that fits may read."""
 MOST_ROWS = 100
+FEWEST_RUNS = 6
+"""Runs of a source of which five can be known."""
 COUNTS = (1, 3, 5)
 _SAME_SIZES = ("mbs", "seq_len", "tp", "pp", "cp", "ep", "vpp", "gpus_per_node")
 SAME = ("gpu", "model", "shard", "recompute", "precision", "framework", "options", *_SAME_SIZES)
@@ -58,25 +60,26 @@ BROKEN = 0.05
 
 
 def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
+    """Calibration sources with enough runs, those of the register as they were first predicted."""
+    first = {line["id"]: float(line["ratio"]) for line in register_lines()}
     found = {}
     for source, members in readable(rows, SECOND_COLLECTION).items():
         some = outcomes(cases_of(evenly(members, MOST_ROWS)))
         if len(some) >= FEWEST_RUNS:
-            found[source] = KnownSet.of(known_steps(some))
+            ratios = [first.get(one.case.row.id, one.ratio) for one in some]
+            steps = zip(known_steps(some), ratios, strict=True)
+            found[source] = KnownSet.of([replace(step, ratio=1.0 / ratio) for step, ratio in steps])
     return found
 
 
-def blocks(values: Mapping[str, float]) -> dict[str, Values]:
-    found: dict[str, Values] = {}
-    for name, value in values.items():
-        block, key = name.split(" ")
-        found.setdefault(block, {})[key] = value
-    return found
+def model_of(between: Values) -> Covariances:
+    """What runs have for themselves stays as it is: errors tell only what sites differ over that."""
+    return Covariances(SitePrior.of(between, read_document(FILE).value["within"]))
 
 
 def fitted(sets: Mapping[str, KnownSet]) -> Values:
     def loss(values: Values) -> float:
-        model = Covariances(SitePrior.of(**blocks(values)))
+        model = model_of(values)
         left = [one.left(count, model) for one in sets.values() for count in COUNTS]
         errors = [np.minimum(np.abs(one), CLIP).mean() for one in left]
         moved = sum(log(value / START[name]) ** 2 for name, value in values.items())
@@ -88,12 +91,13 @@ def fitted(sets: Mapping[str, KnownSet]) -> Values:
 def fit_sites(directories: Dirs, check: bool = False) -> int:
     """Fit catalogue/tuning/sites.yaml to DIR...: the first and the second collection of runs.
 
-    Prints the error of each source, alone and with 1, 3 and 5 known runs. With --check nothing is
-    written: 1 if the file would change.
+    The first contacts of calibration organisations are always read. Prints the error of each
+    source, alone and with 1, 3 and 5 known runs. With --check nothing is written: 1 if the file
+    would change.
     """
-    sets = read(rows_of(directories))
+    sets = read([*rows_of(directories), *rows_of([CONTACTS])])
     values = fitted(sets)
-    model = Covariances(SitePrior.of(**blocks(values)))
+    model = model_of(values)
     for source, one in sets.items():
         each = [float(np.abs(np.expm1(one.left(count, model))).mean()) for count in COUNTS]
         known = " / ".join(f"{error:.1%}" for error in each)
@@ -101,9 +105,7 @@ def fit_sites(directories: Dirs, check: bool = False) -> int:
         print(f"{source:28} {len(one.logs):4} runs   {plain:.1%} -> {known}")
     counts = ", ".join(f"{source} {len(one.logs)}" for source, one in sets.items())
     said = f"Least error of the other runs after 1, 3 and 5 known ones; calibration rows: {counts}."
-    text = FILE.read_text()
-    for name, block in blocks(values).items():
-        text = with_block(text, name, block, {"sites": said})
+    text = with_block(FILE.read_text(), "between", values, {"sites": said})
     return update({FILE: text}, check=check)
 
 

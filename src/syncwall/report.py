@@ -246,6 +246,7 @@ def read_any(path: Path) -> Source | ReportRequest:
 def read_stated(path: Path) -> ReportRequest:
     """The run or the job in the file at `path`."""
     file = RunFile(path)
+    file.run(sections=True)  # refuses a site, which a report does not take
     run = StatedRun.of_file(file).run()
     return ReportRequest(str(path), read_text(path), run, file.job(run))
 

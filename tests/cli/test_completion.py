@@ -47,7 +47,7 @@ def completed(scripts: Path, *words: str) -> list[str]:
     [
         (["pre"], ["predict"]),
         (["plan", "la"], ["layouts"]),
-        (["measure", ""], ["collectives", "links", "matmul", "step", "calibration"]),
+        (["measure", ""], ["collectives", "links", "matmul", "step", "calibration", "node"]),
         (["predict", "--shar"], ["--shard", "--shard-degree"]),
         (["predict", "--shard", "z"], ["zero1", "zero2", "zero3"]),
         (["plan", "wall", "--layout.shard", "f"], ["fsdp"]),

@@ -1,52 +1,110 @@
 """The site that measured runs describe.
 
-Holds `site_from` (known runs), `site_of` (files of them) and `site_at` (predictions with their
-measured times).
+Holds `SiteFile` (one node, measured), `site_from` (known runs), `site_of` (files of both) and
+`site_at` (predictions with their measured times).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
-from syncwall.answer.gap import is_wrong
+import yaml
+from pydantic import model_validator
+
 from syncwall.answer.many import shares_of
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.site import KnownStep, Site
 from syncwall.cost.framework_costs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.describe.reading import read
+from syncwall.describe.base import Description, faults
+from syncwall.describe.files import run_keys
+from syncwall.describe.reading import validated
 from syncwall.describe.run import KnownRun
+from syncwall.documents import read_document
+from syncwall.problems import InputError
 
+EXAMPLE: Final = "known_runs: [{model: llama-3.1-8b, cluster: dgx-h100, nodes: 1, measured: 1.9 s}]"
+"""The least that a site file holds."""
+
+BROKEN_FROM: Final = 3.0
+"""Measured over predicted time, or its inverse, from which on a known run is a wrong unit or a broken
+run; first contacts below it bring other runs of their site nearer, see docs/decisions/0025."""
 _PASSES: Final = 3
 """How often the shares are taken again where the knobs then stand: what prices do to a step is not
 quite linear, because what overlaps may begin or cease to be waited for."""
 
 
+class SiteFile(Description):
+    """One node, measured: what `syncwall measure node` writes, and `--site` takes."""
+
+    known_runs: tuple[KnownRun, ...]
+    """Steps that ran there: run files with `measured`."""
+    calibration: MachineMeasurements = MachineMeasurements()
+    """Kernels and collectives, as `measure calibration` writes them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_known_runs(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not value.get("known_runs"):
+            raise faults([((), f"a site file has `known_runs`, as `measure node` writes it: {EXAMPLE}")])
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_device(self) -> Self:
+        names = {run.cluster.device.name for run in self.known_runs}
+        if len(names) > 1:
+            raise ValueError(
+                f"known runs of one site are on one device, not on {' and '.join(sorted(names))}"
+            )
+        return self
+
+    def site(self, further: Sequence[KnownRun] = (), measured: MachineMeasurements | None = None) -> Site:
+        """The site, with `further` known runs, and what was `measured` in place of its own."""
+        found = site_from([*self.known_runs, *further], measured or self.calibration)
+        return replace(found, device=self.known_runs[0].cluster.device.name)
+
+    def text(self) -> str:
+        """The file."""
+        fields = {
+            "known_runs": [run_keys(run, brief=True) for run in self.known_runs],
+            "calibration": self.calibration.model_dump(mode="json", exclude_defaults=True),
+        }
+        return str(yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=110))
+
+
 def site_of(files: Sequence[str | Path], measured: MachineMeasurements | None = None) -> Site:
-    """What the known runs in `files` say of all runs at their site, beside what was `measured`."""
-    return site_from([read(Path(path), KnownRun) for path in files], measured)
+    """What `files` say of all runs at their site, beside what was `measured`.
+
+    Each is a known run; one may be a site file.
+    """
+    documents = [read_document(Path(path)) for path in files]
+    sites = [one for one in documents if isinstance(one.value, dict) and "known_runs" in one.value]
+    known = [validated(one, KnownRun) for one in documents if one not in sites]
+    if len(sites) > 1:
+        raise InputError.of("is a second site file: name one", file=sites[1].file)
+    return validated(sites[0], SiteFile).site(known, measured) if sites else site_from(known, measured)
 
 
 def site_from(known: Sequence[KnownRun], measured: MachineMeasurements | None = None) -> Site:
     """What `known` runs say of all runs at their site, beside what was `measured` there.
 
-    One that is so far off that its description or its machine is wrong says nothing of a site,
-    unless it is of the same build.
+    One that is off by `BROKEN_FROM` says nothing of a site, unless it is of the same build.
     """
     found = [predict(run, measured=measured) for run in known]
     speeds = [run.measured for run in known]
     times = [one.seconds_of(speed) for one, speed in zip(found, speeds, strict=True)]
     ratios = [time_s / one.step_s for one, time_s in zip(found, times, strict=True)]
-    used = [number for number, ratio in enumerate(ratios) if speeds[number].same_build or not is_wrong(ratio)]
+    broken = [abs(log(ratio)) > log(BROKEN_FROM) for ratio in ratios]
+    used = [number for number, speed in enumerate(speeds) if speed.same_build or not broken[number]]
     site = site_at(
         [found[number] for number in used],
         [times[number] for number in used],
         [speeds[number].same_build for number in used],
     )
     left_out = (ratio for number, ratio in enumerate(ratios) if number not in used)
-    return replace(site, left_out=tuple(left_out))
+    return replace(site, left_out=tuple(left_out), calibration=measured)
 
 
 def site_at(

@@ -111,6 +111,8 @@ class Pricing:
         site: Site = UNKNOWN_SITE,
     ) -> "Pricing":
         """The prices of `run`: what was `measured` on its machine beats the catalogue."""
+        site.refuse_other(run.cluster.device)
+        measured = site.calibration if measured is None else measured
         found = cls.on(run.cluster, run.software, network=network, measured=measured)
         if not site.known:
             return replace(found, site=site)

@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import calibration
 from syncwall.cost.framework_costs import AS_CATALOGUED, KNOBS, Knobs
-from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.cost.measured import MachineMeasurements
+from syncwall.describe import Cluster, Device, Layout, Model, Software
 from syncwall.describe.software import USUAL_FRAMEWORK
 from syncwall.documents import read_document
+from syncwall.problems import InputError
 
 DIFFER = {
     "architecture": 1.0,
@@ -284,6 +286,18 @@ class Site:
     """The run asked for; None if it is like the known ones."""
     left_out: tuple[float, ...] = ()
     """Measured over predicted time of known runs that are too far off to say anything of a site."""
+    calibration: MachineMeasurements | None = None
+    """What was measured on its machine; None if nothing was."""
+    device: str = ""
+    """The device that was measured, if other devices are refused."""
+
+    def refuse_other(self, device: Device) -> None:
+        """InputError if something else was measured than `device`."""
+        if self.device and self.device not in (device.name, device.like):
+            raise InputError.of(
+                f"the site was measured on {self.device}, and the run is on {device.name}: "
+                "measure that machine (syncwall measure node), or leave the site out"
+            )
 
     @property
     def was_asked(self) -> bool:

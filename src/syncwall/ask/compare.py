@@ -71,11 +71,11 @@ class CompareQuestion(RunQuestion):
                 progress(len(found) / len(asked))
             answer = compare(*found)
         clusters = {one.prediction.cluster.name for one in answer.runs}
-        if (self.calibration or self.known_run) and len(clusters) > 1:
+        if (self.calibration or self.known_run or self.site) and len(clusters) > 1:
             raise InputError.of(
-                f"{option('calibration')} and {option('known_run')} are of one machine, and these "
-                "runs are on several: leave them out, or predict each run in Python and give the "
-                "answers to sw.compare"
+                f"{option('calibration')}, {option('known_run')} and {option('site')} are of one "
+                "machine, and these runs are on several: leave them out, or predict each run in "
+                "Python and give the answers to sw.compare"
             )
         return answer
 
@@ -88,7 +88,7 @@ class CompareQuestion(RunQuestion):
         return found + [self._question(self.run, _changes(one)) for one in self.against]
 
     def _question(self, run: Run | StatedRun, changes: Mapping[str, Any]) -> PredictQuestion:
-        machine = {"known_run": self.known_run, "calibration": self.calibration}
+        machine = {"known_run": self.known_run, "calibration": self.calibration, "site": self.site}
         path = run.file.path if isinstance(run, StatedRun) else None
         if path is not None and isinstance(run, StatedRun) and is_program(path):
             if self.tokens or self.steps or self.job or set(changes) - {"cluster"}:
@@ -100,7 +100,7 @@ class CompareQuestion(RunQuestion):
             here = replace(run, file=RunFile()).with_keys(changes)
             return PredictQuestion(run=here, work=path, **machine)
         if isinstance(run, StatedRun):
-            run.file.run()  # refuses sections, which `predict` alone answers
+            run.file.run(site=True)  # refuses sections, which `predict` alone answers
         job = {key[4:]: value for key, value in changes.items() if key.startswith("job.")}
         own = {key: value for key, value in changes.items() if not key.startswith("job.")}
         return PredictQuestion(

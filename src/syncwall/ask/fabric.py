@@ -144,7 +144,7 @@ class FabricQuestion(RunQuestion):
             if "cluster" not in stated:
                 stated = stated.with_keys({"cluster": _USUAL_CLUSTER})
         run, measured = stated if isinstance(stated, Run) else stated.run(), self.measurements()
-        prediction = predict(run, measured=measured, site=self.site(measured))
+        prediction = predict(run, measured=measured, site=self.known_site(measured))
         return run.cluster, prediction, run.gpus
 
     def _wiring(self, nodes: Cluster) -> "Wiring":

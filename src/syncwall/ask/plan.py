@@ -79,7 +79,7 @@ class LayoutsQuestion(RunQuestion):
         with catalogue_overlay(self.catalogue):
             run = self._run(stated, counts, has_layout=has_layout)
             measured = self.measurements()
-            pricing = Pricing.of(run, measured=measured, site=self.site(measured))
+            pricing = Pricing.of(run, measured=measured, site=self.known_site(measured))
             batch, notes = _batch(run, decided.pop("global_batch", ()), has_layout=has_layout)
             sizes = sizes_of(run.cluster, counts) if len(counts) > 1 else [run.cluster]
             found = layouts(
@@ -286,7 +286,7 @@ def _start(asked: WorkQuestion, run: Run | StatedRun, free: Sequence[str] = ()) 
     if asked.work is not None:
         return Reference(asked.recorded(free=free))
     measured = asked.measurements()
-    return start_of(run, measured, asked.site(measured))
+    return start_of(run, measured, asked.known_site(measured))
 
 
 @takes_catalogue

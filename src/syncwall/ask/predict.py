@@ -90,7 +90,7 @@ class PredictQuestion(WorkQuestion):
             run = self.stated.with_keys({"measured": self.measured}).run()
         job = self._job(run)
         shared = self._shared_links(run.cluster)
-        prediction = predict(run, network=shared, site=self.site(known), measured=known)
+        prediction = predict(run, network=shared, site=self.known_site(known), measured=known)
         if job is None:
             return prediction
         return _completed(job, prediction, progress)
@@ -153,7 +153,7 @@ class PredictQuestion(WorkQuestion):
         """What a step of the run is part of: reinforcement learning, or islands (DiLoCo)."""
         run = replace(self.stated, reads_sections=True).run()
         known = self.measurements()
-        site, file = self.site(known), self.stated.file
+        site, file = self.known_site(known), self.stated.file
         if section == "rl":
             from syncwall.answer.rl_step import predict_rl
             from syncwall.describe.rl_and_islands import RlStep

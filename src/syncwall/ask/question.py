@@ -7,6 +7,7 @@ a command line; and the types of fields: `LocalFile`, `LocalFolder`, `Share`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -29,6 +30,7 @@ from syncwall.problems import InputError, Problem, option
 from syncwall.public import Answer
 
 if TYPE_CHECKING:
+    from syncwall.answer.known import SiteFile
     from syncwall.answer.prediction import Prediction
     from syncwall.answer.site import Site
     from syncwall.cost.measured import MachineMeasurements
@@ -161,6 +163,9 @@ class RunQuestion(Question):
     calibration: Annotated[Any, BeforeValidator(_files), Argument("FILE", group="run", many=True)] = ()
     """Results of `syncwall measure` on the machine, a calibration made of them or by hand (one GEMM
     rate is enough), or outputs of nccl-tests: measured beats catalogue."""
+    site: Annotated[Any, BeforeValidator(_files), Argument("FILE", group="run")] = None
+    """What `syncwall measure node` wrote about one node of the cluster: a calibration and known runs
+    in one file (the key `site` of a run file)."""
     catalogue: Annotated[LocalFolder | None, Argument("DIR", group="run")] = None
     """Look in this directory first (devices/NAME.yaml, ...)."""
 
@@ -175,25 +180,45 @@ class RunQuestion(Question):
 
     def measurements(self) -> "MachineMeasurements | None":
         """What was measured on the machine."""
-        if not isinstance(self.calibration, tuple):
+        site = self.site_file
+        if self.calibration is not None and not isinstance(self.calibration, tuple):
             return self.calibration  # type: ignore[no-any-return] # described in Python
         if not self.calibration:
-            return None
+            return site.calibration if site else None
+        from syncwall.measure.calibrate import joined_calibrations
         from syncwall.read.machine_measured import read_machine_measured
 
-        return read_machine_measured(self.calibration)
+        found = read_machine_measured(self.calibration)
+        return joined_calibrations([site.calibration, found]) if site else found
 
-    def site(self, measured: "MachineMeasurements | None") -> "Site":
+    def known_site(self, measured: "MachineMeasurements | None") -> "Site":
         """What known runs say, beside what was `measured`."""
         from syncwall.answer.site import UNKNOWN_SITE
 
-        if not isinstance(self.known_run, tuple):
+        if not isinstance(self.known_run, tuple) and self.known_run is not UNKNOWN_SITE:
             return self.known_run  # type: ignore[no-any-return] # described in Python
-        if not self.known_run:
+        files = self.known_run if isinstance(self.known_run, tuple) else ()
+        site = self.site_file
+        if not files and site is None:
             return UNKNOWN_SITE
         from syncwall.answer.known import site_of
+        from syncwall.describe.reading import read
+        from syncwall.describe.run import KnownRun
 
-        return site_of(self.known_run, measured)
+        if site is None:
+            return site_of(files, measured)
+        return site.site([read(path, KnownRun) for path in files], measured)
+
+    @cached_property
+    def site_file(self) -> "SiteFile | None":
+        """What was measured on one node, as stated beside the run or in its file."""
+        named = self.stated.file.site if self.site is None else self.site
+        if not isinstance(named, Path):
+            return named  # described in Python
+        from syncwall.answer.known import SiteFile
+        from syncwall.describe.reading import read
+
+        return read(_local(named), SiteFile)
 
 
 class WorkQuestion(RunQuestion):

@@ -43,6 +43,7 @@ PARTS: Final = {
         "matmul": "rate of matrix multiplications and other kernels of a step",
         "step": "a real DDP or FSDP2 training step, with its ledger",
         "calibration": "results as one file for `predict --calibration`",
+        "node": "one node in minutes, as one file for `predict --site`",
     },
     "lab": {
         "up": "make the hosts and links of an experiment",
@@ -63,6 +64,10 @@ _OUTPUTS: Final = {
 """What answers of a verb are written by, in `cli.output`, where that is more than `Output`."""
 
 
+_MODULES: Final = {"measure node": "measure_node"}
+"""Where a command stands if not in the file of its verb."""
+
+
 def as_flag(key: str) -> str:
     """A key of a question or of a run as its flag: `--layout.global-batch`."""
     return f"--{key.removeprefix('run.').replace('_', '-')}"
@@ -80,4 +85,5 @@ def types_of(command: str) -> "tuple[type[Description], ...]":
         return question_type(command), getattr(outputs, _OUTPUTS.get(command, "Output"))
     words = command.split()
     name = "".join(word.capitalize() for word in words) + "Command"
-    return (getattr(import_module(f"syncwall.cli.{words[0]}"), name),)
+    module = _MODULES.get(command, words[0])
+    return (getattr(import_module(f"syncwall.cli.{module}"), name),)

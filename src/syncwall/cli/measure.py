@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
     from syncwall.measure.kernel_times import KernelRow, TimedKernel, Workload
     from syncwall.measure.overlap import Overlap
-    from syncwall.measure.result import MachineLoad, ResultKind, Told
+    from syncwall.measure.result import MachineLoad, Told
     from syncwall.measure.suspects import SlowComponent
     from syncwall.measure.team import Stop, Team
     from syncwall.measure.training_step import StepData, StepSettings
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Found = tuple[dict[str, Any], Data]
     Progress = Callable[[float], None]
+    Shown = Callable[..., int]
+    """Shows and writes what a part found, as `_shown` does; the exit code."""
 
 
 class MeasurePart(Protocol):
@@ -43,7 +45,13 @@ class MeasurePart(Protocol):
 
 
 def in_team(
-    part: MeasurePart, out: Output, *, kind: "ResultKind", backend: str | None, timeout_s: float
+    part: MeasurePart,
+    out: Output,
+    *,
+    kind: str,
+    backend: str | None,
+    timeout_s: float,
+    shown: "Shown | None" = None,
 ) -> int:
     """Run `part` on every rank, then show and write what it found on rank 0; the exit code.
 
@@ -56,7 +64,7 @@ def in_team(
 
     here = required_place(os.environ)
     try:
-        code = _run(part, out, kind, backend, timeout_s)
+        code = _run(part, out, kind, backend, timeout_s, shown or _shown)
     except InputError as error:
         if here.world == 1:
             raise
@@ -70,7 +78,9 @@ def in_team(
     return code
 
 
-def _run(part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
+def _run(
+    part: MeasurePart, out: Output, kind: str, backend: str | None, timeout_s: float, shown: "Shown"
+) -> int:
     from syncwall.cli.output import bar
     from syncwall.measure.lost_ranks import LostRankError
     from syncwall.measure.result import MachineLoad
@@ -93,7 +103,7 @@ def _run(part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None
         code = 0
         if team is not None and team.leads:
             load = MachineLoad.of(*told) if told else None
-            code = _shown(part, out, team, kind, load, complete=lost is None and not stop.agreed)
+            code = shown(part, out, team, kind, load, complete=lost is None and not stop.agreed)
             code = stop.code if stop.agreed else code
     return code if lost is None else 1
 
@@ -131,7 +141,7 @@ def _shown(
     part: MeasurePart,
     out: Output,
     team: "Team",
-    kind: "ResultKind",
+    kind: Any,
     load: "MachineLoad | None",
     *,
     complete: bool,
@@ -207,11 +217,11 @@ class MeasureCollectivesCommand(Command):
         if self.trials is not None and self.trials < 1:
             raise InputError.of(f"--trials: {self.trials} is not a number of trials")
         effort = Effort(self.seconds, self.trials, longest_s=self.timeout / 4.0)
-        part = _Part(_kinds(self.kinds), self.least, self.most, self.dtype, effort)
+        part = CollectivesPart(_kinds(self.kinds), self.least, self.most, self.dtype, effort)
         return in_team(part, self.out, kind="collectives", backend=self.backend, timeout_s=self.timeout)
 
 
-class _Part:
+class CollectivesPart:
     """One call of the verb: what was asked, and the rows so far."""
 
     def __init__(
@@ -388,11 +398,11 @@ class MeasureMatmulCommand(Command):
 
     def run(self) -> int:
         """The exit code."""
-        part = _MatmulPart(self.model, self.seq, self.micro_batch, self.tp, self.precision, self.seconds)
+        part = MatmulPart(self.model, self.seq, self.micro_batch, self.tp, self.precision, self.seconds)
         return in_team(part, self.out, kind="matmul", backend=self.backend, timeout_s=self.timeout)
 
 
-class _MatmulPart:
+class MatmulPart:
     """One call of the verb: what was asked, and the rows so far."""
 
     def __init__(
@@ -520,11 +530,11 @@ class MeasureStepCommand(Command):
             profile=self.profile,
         )
         return in_team(
-            _StepPart(settings), self.out, kind="step", backend=self.backend, timeout_s=self.timeout
+            StepPart(settings), self.out, kind="step", backend=self.backend, timeout_s=self.timeout
         )
 
 
-class _StepPart:
+class StepPart:
     """One call of the verb."""
 
     def __init__(self, settings: "StepSettings") -> None:

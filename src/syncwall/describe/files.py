@@ -28,6 +28,8 @@ from syncwall.problems import InputError, Problem, option
 
 SECTIONS: Final = ("rl", "islands")
 """Keys of sections."""
+SITE: Final = "site"
+"""Key of the site file: what `syncwall measure node` wrote about the machine of the run."""
 _LENGTH: Final = ("tokens", "steps")
 """Keys of a job that have flags of their own; of which one takes the place of the other."""
 
@@ -86,17 +88,28 @@ class RunFile:
         value = self.document.inside("run").value if self.is_job else self.document.value
         return set(value) if isinstance(value, dict) else set()
 
-    def run(self, *, sections: bool = False) -> Document:
+    @property
+    def site(self) -> Path | None:
+        """The site file that the run names."""
+        value = self.document.inside("run").value if self.is_job else self.document.value
+        named = value.get(SITE) if isinstance(value, dict) else None
+        return None if named is None else self.directory / str(named)
+
+    def run(self, *, sections: bool = False, site: bool = False) -> Document:
         """What the file says of the run.
 
         InputError for a section, which makes it another question, unless the caller reads
-        `sections`.
+        `sections`; and for a `site`, unless the caller reads that.
         """
         if self.is_job:
-            return RunFile(text=self.document.inside("run")).run()
+            return RunFile(text=self.document.inside("run")).run(site=site)
         inside = self.sections
         if inside and not sections:
             raise InputError(self.document.problem((key,), _only_predict(key)) for key in inside)
+        if SITE in self.keys:
+            if not site:
+                raise InputError([self.document.problem((SITE,), _SITE_BESIDE)])
+            inside = [*inside, SITE]
         if not inside:
             return self.document
         value = {key: one for key, one in self.document.value.items() if key not in inside}
@@ -188,6 +201,12 @@ def run_and(
     return run if isinstance(run, Run) else validated(file.run(sections=True), Run), section
 
 
+_SITE_BESIDE: Final = (
+    '"site" is read by `predict`, `plan` and `compare`; elsewhere give it beside the run: '
+    'sw.predict(run, site=sw.site_of(["site.yaml"]))'
+)
+
+
 def _only_predict(key: str) -> str:
     return (
         f'"{key}" is read by `syncwall predict` and `sw.predict_{key}` only: keep it in a file of '
@@ -214,6 +233,11 @@ def _section_problem(path: KeyPath, message: str, above: Document, below: Docume
 
 def run_text(run: Run) -> str:
     """`run` as a run file (YAML), which gives the same run when it is read; without open keys."""
+    return yaml.safe_dump(run_keys(run), sort_keys=False, allow_unicode=True)
+
+
+def run_keys(run: Run, *, brief: bool = False) -> dict[str, Any]:
+    """The keys of `run` in a run file; if `brief`, those of its layout that say something."""
     machine = run.cluster
     part = {"nodes": machine.nodes, "gpus_per_node": machine.gpus_per_node}
     fields: dict[str, Any] = {
@@ -222,12 +246,12 @@ def run_text(run: Run) -> str:
         "nodes": int(run.nodes),
         "gpus_per_node": int(run.gpus_per_node),
         "seq": int(run.seq),
-        "layout": _plain(run.layout),
-        "software": _plain(run.software),
+        "layout": _plain(run.layout, brief=brief),
+        "software": _plain(run.software, brief=brief),
     }
     if run.measured is not None:
         fields["measured"] = _plain(run.measured)
-    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
+    return fields
 
 
 def _entry(kind: CatalogueKind, entry: CatalogueEntry, stated_beside: dict[str, Any]) -> Any:
@@ -239,7 +263,7 @@ def _entry(kind: CatalogueKind, entry: CatalogueEntry, stated_beside: dict[str, 
     return _plain(entry)
 
 
-def _plain(description: Description) -> dict[str, Any]:
+def _plain(description: Description, *, brief: bool = False) -> dict[str, Any]:
     """Every field that has a value, numbers in SI units under names that say so."""
-    plain: dict[str, Any] = description.model_dump(mode="json", exclude_none=True)
+    plain: dict[str, Any] = description.model_dump(mode="json", exclude_none=True, exclude_defaults=brief)
     return plain

@@ -84,7 +84,7 @@ class StatedRun:
     @cached_property
     def values(self) -> dict[str, Any]:
         """All that is stated, as a run file writes it: {"model": ..., "layout": {"tp": 8}}."""
-        document = self.file.run(sections=self.reads_sections)
+        document = self.file.run(sections=self.reads_sections, site=True)
         if not isinstance(document.value, dict):
             raise InputError([document.problem((), "a run is written as `key: value` lines")])
         found = dict(document.value)
@@ -183,7 +183,7 @@ class StatedRun:
             if self.settings is not None and key in self.settings.places:
                 return self.settings.problem(key, message)
         if self.file.exists:
-            return self.file.run(sections=self.reads_sections).problem(path, message)
+            return self.file.run(sections=self.reads_sections, site=True).problem(path, message)
         return Problem("", 0, 0, message, ".".join(map(str, path)))
 
 

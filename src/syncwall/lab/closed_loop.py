@@ -11,14 +11,14 @@ import numpy as np
 from syncwall.answer import predict
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.describe import Cluster, Device, Layout, Nics, Node, Run, Software
+from syncwall.describe import Cluster, Device, Nics, Node, Run
 from syncwall.describe.base import Description
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import DeviceMemory
-from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.lookup import model as named
 from syncwall.lab.experiment import LabJob
 from syncwall.lab.virtual_network import Topology
+from syncwall.measure.node import CPU, step_run
 from syncwall.measure.training_step import DEFAULT_MODEL, StepSettings
 from syncwall.problems import InputError
 from syncwall.units import Dimension, parse
@@ -98,21 +98,7 @@ def run_of(settings: StepSettings, topology: Topology, measured: MachineMeasurem
         transport="gloo",
     )
     node = Node(device=device_of(measured), gpus=topology.workers, nics=nics)
-    layout = Layout(
-        shard=Shard.FSDP if settings.shard == "fsdp" else Shard.DDP,
-        micro_batch=settings.micro_batch,
-        precision=Dtype(settings.precision),
-        gradient_dtype=Dtype.FP32,
-        bucket_bytes=settings.bucket_bytes,
-        recompute=Recompute.NONE,
-    )
-    return Run(
-        model=settings.model,
-        cluster=Cluster(name="lab", node=node, nodes=topology.hosts),
-        layout=layout,
-        software=Software(framework="pytorch-cpu"),
-        seq=settings.seq,
-    )
+    return step_run(settings, Cluster(name="lab", node=node, nodes=topology.hosts))
 
 
 def device_of(measured: MachineMeasurements) -> Device:
@@ -123,7 +109,7 @@ def device_of(measured: MachineMeasurements) -> Device:
         raise InputError.of("no kernels were measured: run `measure matmul` first")
     peak = float(np.max(flops))
     return Device(
-        name="cpu-laptop",
+        name=CPU,
         vendor="generic",
         architecture="cpu",
         peak_flop_per_s={Dtype.FP32: peak, Dtype.BF16: peak},

@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 
 from syncwall import units
+from syncwall.answer import predict
+from syncwall.answer.known import SiteFile
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.lab.experiment_run import LabRecord
 from syncwall.lab.virtual_network import Topology, rate_text
@@ -503,8 +505,29 @@ def _step(data: StepData, job: JobFacts) -> list[Block]:
     ]
 
 
+def site_view(site: SiteFile, file: str, seconds: float) -> View:
+    """What a site file holds: its real steps beside predictions, and what was measured alone."""
+    rows = []
+    for run in site.known_runs:
+        alone, known = (predict(run, measured=one) for one in (None, site.calibration))
+        times = (known.seconds_of(run.measured), alone.step_s, known.step_s)
+        rows.append((f"{run.model.name}, {plural(run.gpus, 'rank')}", *map(duration, times)))
+    head = ("real step", "measured", "by the catalogue", "by kernels and collectives")
+    said = f"One node in {duration(seconds)}. {_points_words(site.calibration)}"
+    about = ", ".join(filter(None, (site.calibration.device, *site.calibration.hosts)))
+    use = f"syncwall predict run.yaml --site {file}; plan and compare take it, too"
+    return View("A site", (Verdict((said,), about), *table(head, rows), Lines("Next", (use,))))
+
+
 def calibration_view(measured: MachineMeasurements) -> View:
     """What a calibration holds."""
+    about = ", ".join(filter(None, (measured.device, *measured.hosts)))
+    rows = [(one.kind, f"{one.ranks}", f"{one.nodes}", f"{len(one.points)}") for one in measured.collectives]
+    found = table(("collective", "ranks", "nodes", "sizes"), rows)
+    return View("A calibration", (Verdict((_points_words(measured),), about), *found))
+
+
+def _points_words(measured: MachineMeasurements) -> str:
     sizes = {
         "matrix multiplications": measured.gemm,
         "attention": measured.attention,
@@ -512,7 +535,4 @@ def calibration_view(measured: MachineMeasurements) -> View:
         "collectives": measured.collectives,
     }
     said = ", ".join(f"{name} {len(points)}" for name, points in sizes.items() if points)
-    about = ", ".join(filter(None, (measured.device, *measured.hosts)))
-    rows = [(one.kind, f"{one.ranks}", f"{one.nodes}", f"{len(one.points)}") for one in measured.collectives]
-    found = table(("collective", "ranks", "nodes", "sizes"), rows)
-    return View("A calibration", (Verdict((f"Measured points: {said or 'none'}.",), about), *found))
+    return f"Measured points: {said or 'none'}."

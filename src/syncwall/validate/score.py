@@ -60,14 +60,19 @@ class KnownSet:
             np.array([site_distances(traits, one) for one in traits]),
         )
 
-    def left(self, known: int, model: Covariances) -> Array:
-        """ln(predicted / measured) of every other run, for every choice of `known` ones."""
-        chosen = known_choices(len(self.logs), known)
+    def anchored(self, chosen: Array, model: Covariances) -> Array:
+        """ln(predicted / measured) of all runs, a row for every row of `chosen` known ones."""
         common = model.between(self.shares, self.shares, self.apart)
         alone = model.alone(self.shares)
         inside = common[chosen[:, :, None], chosen[:, None, :]]
         pull = weighted(inside, alone[chosen], self.logs[chosen])
-        found = np.einsum("ck,ckn->cn", pull, common[chosen]) - self.logs
+        found: Array = np.einsum("ck,ckn->cn", pull, common[chosen]) - self.logs
+        return found
+
+    def left(self, known: int, model: Covariances) -> Array:
+        """ln(predicted / measured) of every other run, for every choice of `known` ones."""
+        chosen = known_choices(len(self.logs), known)
+        found = self.anchored(chosen, model)
         others = np.ones(found.shape, dtype=bool)
         np.put_along_axis(others, chosen, values=False, axis=1)
         left: Array = found[others]
