@@ -152,6 +152,9 @@ class Framework(CatalogueEntry):
     fitted to 174 runs of dgxc-benchmarking that do so."""
     recompute_stops_early: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """A layer that is computed again stops before its last product."""
+    reshards_in_pipeline: bool = False
+    """Its FSDP gives weights back after every pass of a micro batch in a pipeline too, and gathers
+    them again; else it keeps them until the step ends."""
     fsdp_copies: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Its FSDP copies each parameter out of the buffer that was gathered, and each gradient into
     the one that is reduced, and pads the rows of each to a multiple of the ranks."""
@@ -328,6 +331,8 @@ def with_switches(
     update = {name: value for name, value in usual.items() if is_open(layout, name)}
     if layout.precision is Dtype.FP16:
         update.pop("gradient_dtype", None)
+    if layout.shard == Shard.FSDP:
+        update |= resharding(layout, family)
     formats = kept_formats(layout.model_copy(update=update), family)
     update |= {name: value for name, value in formats.items() if is_open(layout, name)}
     for switch, other in family.needs.items():
@@ -338,6 +343,12 @@ def with_switches(
     if layout.ep == 1 or layout.recompute == Recompute.FULL:
         update.pop("overlap_ep", None)  # another micro batch must not wait for recomputation
     return layout.model_copy(update=update)
+
+
+def resharding(layout: Layout, family: Framework) -> dict[str, Any]:
+    """That weights are gathered for every micro batch of a pipeline, if the framework does so."""
+    is_silent = layout.reshard_after_forward is None and layout.pp > 1
+    return {"reshard_after_forward": True} if family.reshards_in_pipeline and is_silent else {}
 
 
 def cut_by_cost(schedule: Schedule | None, *, further_tokens: bool) -> bool:
