@@ -102,7 +102,8 @@ def other_values(key: Key, now: Any) -> list[Any]:
     if datetime in parts:
         found += ["2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"]
     if str in parts and not words:
-        found += ["other", "2022-06", "* -", "France", *(list(names(kind))[-1] for kind in NAMED)]
+        ends = (sorted(names(kind)) for kind in NAMED)
+        found += ["other", "2022-06", "* -", "France", *(name for one in ends for name in (one[0], one[-1]))]
     return [one for one in found if one != now]
 
 

@@ -53,6 +53,8 @@ LEAF_AND_SPINE = {
     "base": "dgx-h100",
     "fabric": {"tiers": [{"name": "leaf", "nodes": 4}, {"name": "spine", "oversubscription": 4}]},
 }
+STAGED = {"count": 8, "rate": "400 Gb/s", "link": "infiniband-ndr", "gpu_direct": False}
+STAGED_CLUSTER = {"base": "dgx-h100", "node": {"device": "h100-sxm", "gpus": 8, "nics": STAGED}}
 SLOWER = {"base": "h100-sxm", "clock": "1.5 GHz", "power_limit": "500 W"}
 SPARSE = {
     "name": "sparse",
@@ -200,6 +202,7 @@ BASES: dict[str, Values] = {
         recompute="full",
     ),
     "leaf and spine": base("llama-3.1-8b", LEAF_AND_SPINE, 8, shard="fsdp", micro_batch=1, recompute="none"),
+    "through host memory": base("llama-3.1-8b", STAGED_CLUSTER, 4, shard="fsdp", seq=2048),
     "power limit": base("llama-3.1-8b", {"base": "dgx-h100", "node": {"device": SLOWER, "gpus": 8}}, 1),
     "torus": base("llama-3.1-8b", "tpu-v5p", 16, {"framework": "maxtext"}, micro_batch=1, shard="fsdp"),
     "mesh": base("gemma-2-9b", "mi300x-8", 2, micro_batch=1),

@@ -16,8 +16,8 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.compute import SCAN_REACHED
 from syncwall.cost.nccl import bus_factor, constants
-from syncwall.cost.path import Path, axis_paths
-from syncwall.cost.prices import HOST_BYTES_PER_S, host_link_bytes_per_s
+from syncwall.cost.path import Path, axis_paths, host_link_bytes_per_s
+from syncwall.cost.prices import HOST_BYTES_PER_S
 from syncwall.cost.rates import merged_share, nic_reached
 from syncwall.cost.torus import Torus
 from syncwall.describe.choice import Dtype

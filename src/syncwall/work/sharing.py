@@ -80,7 +80,8 @@ def gathered_each_time(layout: Any) -> Truth:
 
     A framework that gives them back there states so (`describe.software.with_switches`).
     """
-    return (layout.pp == 1) | (layout.reshard_after_forward not in (None, False))
+    each_time: Truth = (layout.pp == 1) | (layout.reshard_after_forward not in (None, False))
+    return each_time
 
 
 def asked_alike(model: Model, layout: Any) -> bool:

@@ -60,7 +60,7 @@ _DISPATCHER: Final = "parallelism.expert_parallel_comm_backend"
 _REPLICAS: Final = "parallelism.data_parallel_replicate_degree"
 _SHARDS: Final = "parallelism.data_parallel_shard_degree"
 _RESHARD: Final = "parallelism.fsdp_reshard_after_forward"
-_POLICIES: Final = {True: "always", False: "never", None: "default"}
+_POLICIES: Final[dict[bool | int | None, str]] = {True: "always", False: "never", None: "default"}
 _PIPELINE: Final = "parallelism.pipeline_parallel_"
 _MODE: Final = "activation_checkpoint.mode"
 _NTH: Final = "activation_checkpoint.selective_ac_option"
@@ -125,7 +125,7 @@ def _write_data_parallel(layout: Layout, _: WriterContext) -> dict[str, Any]:
     found: dict[str, Any] = {_REPLICAS: replicas, _SHARDS: sharded}
     if layout.shard != Shard.DDP:
         again = layout.reshard_after_forward if layout.pp > 1 else True
-        found[_RESHARD] = _POLICIES[again] if layout.shard == Shard.FSDP else "never"
+        found[_RESHARD] = _POLICIES.get(again, "always") if layout.shard == Shard.FSDP else "never"
     return found
 
 
