@@ -32,7 +32,7 @@ H100 = (DGXC, HF, MOSAIC)
 ALL = tuple(dict.fromkeys((*A100, *H100, "stas-ml-engineering")))
 MEGATRON = (DGXC, "bloom-prequel", "vtrain-ground-truth")
 TRAINED = {
-    "Hopper": ("h100-sxm", "h200-sxm"),
+    "Hopper": ("h100-sxm",),
     "Blackwell": ("b200", "gb200", "b300", "gb300"),
 }
 """Devices that share what is reached inside a training step."""
