@@ -182,7 +182,7 @@ def elementwise_seconds(
     traffic = traffic * (fit.cast if elementwise.kind.startswith("cast") else 1.0)
     launch_s = fit.launch_s * elementwise.kernels * (traffic > 0)
     once = elementwise.bytes * traffic / rate + launch_s
-    return once * (fit.eager if setting.kernels == "eager" else 1.0)
+    return once * setting.unfused(fit.eager)
 
 
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:

@@ -5,6 +5,7 @@ Constants of frameworks are data: `syncwall show frameworks`.
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from math import sqrt
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,8 @@ from syncwall.describe.software import (
     ExpertKernels,
     Framework,
     Graphs,
-    Kernels,
     Software,
+    UsualKernels,
     at,
 )
 from syncwall.work.block import Scope, Work
@@ -66,7 +67,7 @@ class ResolvedSoftware:
 
     framework: Framework
     attention: AttentionKernel
-    kernels: Kernels
+    kernels: UsualKernels
     software: Software
     expert_kernels: ExpertKernels = "grouped"
     graphs: Graphs = "none"
@@ -126,6 +127,16 @@ class ResolvedSoftware:
             return 0.0 if at(family.fused_expert_bias, date) else 1.0
         return usual
 
+    def unfused(self, eager: float) -> float:
+        """Kernels, traffic and host time over those that the framework states.
+
+        `eager` without fusion; with it less than half-way, where the framework is.
+        """
+        if self.kernels == "eager":
+            return eager
+        both = (self.framework.kernels, self.kernels)
+        return 1.0 / sqrt(eager) if both == ("mixed", "fused") else 1.0
+
     @property
     def captured(self) -> frozenset[Scope]:
         """Parts of a layer that graphs hold."""
@@ -163,7 +174,7 @@ class ResolvedSoftware:
         further = most(ranks / cluster.gpus_per_node - 1.0, 0.0)
         each_s = host.pipelined_per_tensor_rank_s + host.pipelined_per_tensor_node_s * further
         waiting: Number = each_s * ranks * crossing
-        issued = host.per_operation_s * (eager if self.kernels == "eager" else 1.0)
+        issued = host.per_operation_s * self.unfused(eager)
         return issued + meeting + waiting
 
 

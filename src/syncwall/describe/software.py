@@ -37,6 +37,8 @@ from syncwall.units import Dimension
 Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]
 AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "unfused"]
 Kernels = Literal["fused", "eager"]
+UsualKernels = Literal["fused", "eager", "mixed"]
+"""Mixed: nobody knows; traffic and host times are half-way between the other two."""
 ExpertKernels = Literal["grouped", "loop"]
 Graphs = Literal["none", "router", "attention", "full"]
 Value = TypeVar("Value")
@@ -86,7 +88,8 @@ class Framework(CatalogueEntry):
     """One family of training software."""
 
     attention: dict[Month, AttentionKernel]
-    kernels: Kernels = "fused"
+    kernels: UsualKernels = "fused"
+    """What its element-wise kernels are if a run does not state it."""
     expert_kernels: dict[Month, ExpertKernels] = Field(
         default_factory=lambda: dict[Month, ExpertKernels]({"2000-01": "grouped"})
     )
@@ -308,6 +311,8 @@ def switches(
     found["kept_attention_scores"] = (stated.attention or kernel) == "unfused"
     for name in ("fused_norms", "fused_gate"):
         found[name] = stated.kernels == "fused" if stated.kernels else getattr(family, name)
+    if family.kernels == "mixed" and stated.kernels:
+        found["fused_loss"] = stated.kernels == "fused"
     if shard == Shard.DDP:
         return found
     found["overlap_gradients"] = found["overlap_gradients"] and family.overlap_sharded_gradients

@@ -134,7 +134,9 @@ class Formulas:
         rest = f"({self._memory} × {fit.efficiency:.3g}) + {_us(fit.launch_s)} a kernel"
         if what.is_fused:
             return f"bytes / {rest}"
-        eager = f", all × {fit.eager:.3g} without fusion" if self._setting.kernels == "eager" else ""
+        more = self._setting.unfused(fit.eager)
+        how = "without fusion" if more > 1 else "with fusion"
+        eager = "" if more == 1 else f", all × {more:.3g} {how}"
         return f"bytes × {fit.traffic:.3g} / {rest}{eager}"
 
     def _collective(self, what: Collective) -> str:
