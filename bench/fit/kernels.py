@@ -121,7 +121,6 @@ TARGETS = (
     Target("a100-sxm-80", "a100_sxm", "ampere", 128, ("flash_attention", "vllm_flash_attn")),
     Target("l40s", "l40s", "ada", 128, ("flashinfer", "vllm_flash_attn_fa2")),
     Target("h100-sxm", "h100_sxm", "hopper", 256, _FLASH_3),
-    Target("h200-sxm", "h200_sxm", "hopper", 256, _FLASH_3),
     Target("b200", "b200_sxm", "blackwell", 256, _BLACKWELL),
     # The chip of the B200 with more power: its best long products are 4% faster (MAMF 1822 against
     # 1745 TFLOP/s), yet its table alone would say 9% slower, and twice the gain of short ones.

@@ -36,7 +36,7 @@ SMALL = ("csabapalfi", "denfujita", "noviorlu", "padraig-obrien", "sara-kothari"
 SPLIT = "pigeon23"
 """Tensor parallelism by DTensor without compilation."""
 TRAINED = {
-    "Hopper": ("h100-sxm", "h200-sxm"),
+    "Hopper": ("h100-sxm",),
     "Blackwell": ("b200", "gb200", "b300", "gb300"),
 }
 """Devices that share what is reached inside a training step."""

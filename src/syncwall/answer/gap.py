@@ -83,7 +83,7 @@ def _machine(words: str, changed: Run | None) -> Variants:
 
 
 def _kernels(run: Run) -> Variants:
-    other = "eager" if ResolvedSoftware.of(run.software).kernels == "fused" else "fused"
+    other = "fused" if ResolvedSoftware.of(run.software).kernels == "eager" else "eager"
     yield from _software(run, kernels=other)
 
 

@@ -214,6 +214,8 @@ class Prediction(Priced, Answer):
     """The run in which nothing is open, and what was chosen for it; or what was recorded."""
     contention: Contention | None = None
     """What sharing links does to the step, if a fabric was given."""
+    without_effect: tuple[str, ...] = ()
+    """A sentence for each stated key that changes nothing."""
 
     @property
     def is_recorded(self) -> bool:

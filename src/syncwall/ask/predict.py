@@ -12,6 +12,7 @@ from pydantic import Field
 from syncwall.ask.question import Argument, LocalFile, Progress, QueuePairs, WorkQuestion, quiet
 from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Cluster, Job, Run
+from syncwall.describe.no_effect import without_effect
 from syncwall.describe.stated import stated_keys
 from syncwall.network import Routing
 from syncwall.problems import InputError, option
@@ -91,6 +92,10 @@ class PredictQuestion(WorkQuestion):
         job = self._job(run)
         shared = self._shared_links(run.cluster)
         prediction = predict(run, network=shared, site=self.known_site(known), measured=known)
+        idle = (
+            tuple(without_effect(self.stated.values)) if self.stated.file.exists or self.stated.keys else ()
+        )
+        prediction = replace(prediction, without_effect=idle) if idle else prediction
         if job is None:
             return prediction
         return _completed(job, prediction, progress)

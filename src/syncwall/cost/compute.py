@@ -183,10 +183,9 @@ def elementwise_seconds(
     traffic = setting.traffic(elementwise.kind, fit.traffic)
     traffic = traffic * (fit.cast if elementwise.kind.startswith("cast") else 1.0)
     launch_s = fit.launch_s * elementwise.kernels * (traffic > 0)
-    if setting.kernels != "eager":
-        return elementwise.bytes * traffic / rate + launch_s
-    eager = elementwise.eager or Eager(fit.eager, fit.eager)
-    return elementwise.bytes * traffic * eager.traffic / rate + launch_s * eager.kernels
+    apart = elementwise.eager or Eager(fit.eager, fit.eager)
+    moved = elementwise.bytes * traffic * apart.traffic**setting.unfused
+    return moved / rate + launch_s * apart.kernels**setting.unfused
 
 
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:

@@ -20,8 +20,8 @@ from syncwall.describe.software import (
     ExpertKernels,
     Framework,
     Graphs,
-    Kernels,
     Software,
+    UsualKernels,
     at,
 )
 from syncwall.work.block import Scope, Work
@@ -66,7 +66,7 @@ class ResolvedSoftware:
 
     framework: Framework
     attention: AttentionKernel
-    kernels: Kernels
+    kernels: UsualKernels
     software: Software
     expert_kernels: ExpertKernels = "grouped"
     graphs: Graphs = "none"
@@ -127,6 +127,11 @@ class ResolvedSoftware:
         return usual
 
     @property
+    def unfused(self) -> float:
+        """Exponent on what kernels cost without fusion: 1 without, 0 with it, half where some are."""
+        return {"fused": 0.0, "mixed": 0.5, "eager": 1.0}[self.kernels]
+
+    @property
     def fused_optimizer(self) -> bool:
         """True if one kernel updates all weights."""
         stated = self.software.fused_optimizer
@@ -167,7 +172,7 @@ class ResolvedSoftware:
         further = most(ranks / cluster.gpus_per_node - 1.0, 0.0)
         each_s = host.pipelined_per_tensor_rank_s + host.pipelined_per_tensor_node_s * further
         waiting: Number = each_s * ranks * crossing
-        split: Number = host.per_split_operation_s * (ranks > 1) * (self.kernels == "eager")
+        split: Number = host.per_split_operation_s * (ranks > 1) * self.unfused
         return host.per_operation_s + meeting + waiting + split
 
 

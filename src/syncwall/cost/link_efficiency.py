@@ -21,6 +21,9 @@ from syncwall.documents import read_document
 from syncwall.work.number import Number, anywhere
 from syncwall.work.operations import CollectiveKind
 
+_STAGED_HOP_S: Final = 2e-6
+"""More on each hop without GPUDirect RDMA: PCIe is crossed once more on both sides, a microsecond
+each (pcie-bench, Neugebauer 2018: 0.5 to 1 us for a small read by an adapter)."""
 _DEEPEST: Final = 8
 """Ranks from which on more of them add no latency of their own: a switch sums for all."""
 _PASSES: Final = {"all-reduce": 2.0}
@@ -173,7 +176,10 @@ def transport(nics: Nics | None) -> TransportFit:
     If none is given, InfiniBand for RDMA and Ethernet for TCP.
     """
     usual = "ethernet" if nics is not None and nics.transport == "tcp" else "infiniband"
-    return _transport((nics.link if nics else None) or usual)
+    found = _transport((nics.link if nics else None) or usual)
+    if nics is None or nics.gpu_direct or nics.transport != "rdma":
+        return found
+    return replace(found, hop_s=found.hop_s + _STAGED_HOP_S)
 
 
 @lru_cache(maxsize=64)

@@ -10,11 +10,22 @@ nodes hang on it. Formulas in docs/explanation/communication.md.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from syncwall.describe import Cluster, Layout
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe import Cluster, Device, Layout
+from syncwall.describe.device import Link
+from syncwall.describe.names import load
 from syncwall.work.block import groups
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
 from syncwall.work.operations import Group, GroupAxis
 
+REACHED = 0.85
+"""Share of the link's rate that copies reach: 55 of 63 GB/s over PCIe 5, 359 to 377 of 450 GB/s
+over NVLink-C2C (nvbandwidth, in the catalogue's links)."""
+STAGED = 0.86
+"""Rate of collectives through host memory over that of GPUDirect RDMA where no link is narrower
+than the NICs: all-reduce 0.83, all-gather 0.87, all-to-all 0.88 on two GH200, whose link to the
+host is nine times as fast as their NICs (github.com/NVIDIA/nccl/issues/1579)."""
+_USUAL_LINK = "pcie-4"
 Pattern = Literal["ring", "tree", "all-to-all"]
 TREE_EDGES = 1.5
 """Edges of a tree that leave a block of neighbouring nodes over those of a ring, on average:
@@ -69,6 +80,27 @@ class Path:
         return where(self.reach_gpus > unit_gpus, share, 0.0)
 
 
+def host_link_bytes_per_s(device: Device, link: str | None = None) -> float:
+    """Rate of copies between `device`, or what hangs on `link`, and its host, one way."""
+    found = load(CatalogueKind.LINK, Link, link or device.pcie or _USUAL_LINK)
+    return REACHED * float(found.rate_bytes_per_s)
+
+
+def nic_bytes_per_s_per_gpu(cluster: Cluster) -> float:
+    """One GPU's one-way share of the NICs, less where their bytes pass host memory.
+
+    Without GPUDirect RDMA a GPU writes to the host, from where the NIC reads, and the other way
+    round. Behind a PCIe switch that both share, its link to the host carries what is sent and what
+    is received in each direction. NCCL over TCP was measured that way: it has its own share.
+    """
+    nics, share = cluster.node.nics, cluster.nic_bytes_per_s_per_gpu
+    if nics is None or nics.gpu_direct or nics.transport != "rdma":
+        return share
+    slots = len(cluster.nic_groups) / cluster.gpus_per_node
+    shared = host_link_bytes_per_s(cluster.device, nics.pcie) / (2.0 if nics.pcie_shared else 1.0)
+    return min(STAGED * share, slots * shared, host_link_bytes_per_s(cluster.device))
+
+
 def path(group: Group, cluster: Cluster) -> Path:
     """Where the ranks of `group` stand, each `stride` ranks from the next."""
     if group.axis == "pp":
@@ -80,7 +112,7 @@ def path(group: Group, cluster: Cluster) -> Path:
         domains = where(_straddles(group, cluster), most(domains, 2), domains)
     nodes = rounded_up(ranks / least(most(cluster.gpus_per_node // apart, 1), ranks))
     spacing = most(group.stride, cluster.domain_gpus)
-    nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu
+    nic_bytes_per_s = nic_bytes_per_s_per_gpu(cluster)
     found = Path(ranks, domains, nodes, nic_bytes_per_s, ranks * group.stride, spacing)
     return _through(found, cluster)
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.catalogue import CatalogueKind
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network, ring_start_seconds
 from syncwall.cost.compute import (
@@ -24,9 +23,9 @@ from syncwall.cost.compute import (
 )
 from syncwall.cost.corrections import Corrections
 from syncwall.cost.framework_costs import AS_CATALOGUED, Knobs, ResolvedSoftware
+from syncwall.cost.path import host_link_bytes_per_s
 from syncwall.describe import Cluster, Layout
-from syncwall.describe.device import Device, Link
-from syncwall.describe.names import load
+from syncwall.describe.device import Device
 from syncwall.describe.software import Framework, Stalls
 from syncwall.work.block import AnyTask
 from syncwall.work.number import Number, anywhere, where
@@ -44,20 +43,10 @@ from syncwall.work.operations import (
     Transfer,
 )
 
-REACHED = 0.85
-"""Share of the link's rate that copies reach: 55 of 63 GB/s over PCIe 5, 359 to 377 of 450 GB/s
-over NVLink-C2C (nvbandwidth, in the catalogue's links)."""
 HOST_BYTES_PER_S = 17e9
 """Memory traffic of the host's processor for one device while all eight of a node update at once:
 fitted to the two shortest runs with CPU Adam of ml-engineering. ZeRO-Offload (Ren 2021, table 5)
 updates a billion parameters in 0.22 s, an eighth of which is 18 GB/s."""
-_USUAL_LINK = "pcie-4"
-
-
-def host_link_bytes_per_s(device: Device) -> float:
-    """Rate of copies between `device` and its host, one way."""
-    link = load(CatalogueKind.LINK, Link, device.pcie or _USUAL_LINK)
-    return REACHED * float(link.rate_bytes_per_s)
 
 
 def offload_seconds(offload: Offload, device: Device) -> Number:
@@ -115,9 +104,10 @@ class Prices:
 
     def kernels(self, what: AnyTask) -> float:
         """Kernels that the host issues for `what` without fusion, over those with it."""
-        if self.setting.kernels != "eager" or not isinstance(what, Elementwise) or what.is_fused:
+        if not isinstance(what, Elementwise) or what.is_fused:
             return 1.0
-        return what.eager.kernels if what.eager else self.fit.elementwise.eager
+        eager = what.eager.kernels if what.eager else self.fit.elementwise.eager
+        return eager**self.setting.unfused
 
     def ring_start_s(self, what: AnyTask) -> Number:
         """Time of a ring's steps over the network that computation beside it does not hide."""

@@ -87,7 +87,8 @@ class Nics(Description):
     serves: tuple[tuple[int, ...], ...] | None = None
     """For each adapter the GPUs that use it; None deals them out evenly, neighbours together."""
     pcie: str | None = None
-    """Link between adapter and GPU in the catalogue."""
+    """Link of an adapter in the catalogue, which counts without `gpu_direct`; as that of a GPU if
+    not given."""
     pcie_shared: bool = False
     """True if an adapter's PCIe path also carries traffic between GPU and host."""
     reached: Ratio | None = None
@@ -97,8 +98,8 @@ class Nics(Description):
     given RDMA for links that do it (InfiniBand, RoCE, EFA, ...), TCP for Ethernet and for no link.
     """
     gpu_direct: bool = False
-    """True if adapters read GPU memory themselves; else every byte passes host memory. If not given
-    true with RDMA."""
+    """True if adapters read GPU memory themselves (GPUDirect RDMA); else every byte passes host
+    memory, over `pcie`. If not given true with RDMA; over TCP it passes host memory anyway."""
 
     @model_validator(mode="after")
     def _as_the_link_does(self) -> Self:

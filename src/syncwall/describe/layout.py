@@ -10,9 +10,9 @@ for it; `Layout.plain` takes the plainest one.
 """
 
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from syncwall.describe.base import (
     MOST_IMBALANCE,
@@ -241,6 +241,13 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
     """Pipeline transfers run beside computation."""
     outer_every: Positive | None = None
     """DiLoCo: replicas meet only every n-th step; in every step if not given."""
+
+    @field_validator("order")
+    @classmethod
+    def _has_every_axis(cls, order: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        if sorted(order) != sorted(get_args(Axis)):
+            raise ValueError("order names each axis once: [tp, cp, ep, dp, pp]")
+        return order
 
     @classmethod
     def arrays(cls, **columns: Any) -> "Layout":

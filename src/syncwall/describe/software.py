@@ -37,6 +37,8 @@ from syncwall.units import Dimension
 Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]
 AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "unfused"]
 Kernels = Literal["fused", "eager"]
+UsualKernels = Literal["fused", "eager", "mixed"]
+"""Mixed: nobody knows; traffic and host times are half-way between the other two."""
 ExpertKernels = Literal["grouped", "loop"]
 Graphs = Literal["none", "router", "attention", "full"]
 Value = TypeVar("Value")
@@ -89,7 +91,8 @@ class Framework(CatalogueEntry):
     """One family of training software."""
 
     attention: dict[Month, AttentionKernel]
-    kernels: Kernels = "fused"
+    kernels: UsualKernels = "fused"
+    """What its element-wise kernels are if a run does not state it."""
     expert_kernels: dict[Month, ExpertKernels] = Field(
         default_factory=lambda: dict[Month, ExpertKernels]({"2000-01": "grouped"})
     )
@@ -159,6 +162,9 @@ class Framework(CatalogueEntry):
     fitted to 174 runs of dgxc-benchmarking that do so."""
     recompute_stops_early: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """A layer that is computed again stops before its last product."""
+    reshards_in_pipeline: bool = False
+    """Its FSDP gives weights back after every pass of a micro batch in a pipeline too, and gathers
+    them again; else it keeps them until the step ends."""
     fsdp_copies: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Its FSDP copies each parameter out of the buffer that was gathered, and each gradient into
     the one that is reduced, and pads the rows of each to a multiple of the ranks."""
@@ -315,6 +321,8 @@ def switches(
     found["kept_attention_scores"] = (stated.attention or kernel) == "unfused"
     for name in ("fused_norms", "fused_gate"):
         found[name] = stated.kernels == "fused" if stated.kernels else getattr(family, name)
+    if family.kernels == "mixed" and stated.kernels:
+        found["fused_loss"] = stated.kernels == "fused"
     if shard == Shard.DDP:
         return found
     found["overlap_gradients"] = found["overlap_gradients"] and family.overlap_sharded_gradients
@@ -338,6 +346,8 @@ def with_switches(
     update = {name: value for name, value in usual.items() if is_open(layout, name)}
     if layout.precision is Dtype.FP16:
         update.pop("gradient_dtype", None)
+    if layout.shard == Shard.FSDP:
+        update |= resharding(layout, family)
     formats = kept_formats(layout.model_copy(update=update), family)
     update |= {name: value for name, value in formats.items() if is_open(layout, name)}
     for switch, other in family.needs.items():
@@ -348,6 +358,12 @@ def with_switches(
     if layout.ep == 1 or layout.recompute == Recompute.FULL:
         update.pop("overlap_ep", None)  # another micro batch must not wait for recomputation
     return layout.model_copy(update=update)
+
+
+def resharding(layout: Layout, family: Framework) -> dict[str, Any]:
+    """That weights are gathered for every micro batch of a pipeline, if the framework does so."""
+    is_silent = layout.reshard_after_forward is None and layout.pp > 1
+    return {"reshard_after_forward": True} if family.reshards_in_pipeline and is_silent else {}
 
 
 def cut_by_cost(schedule: Schedule | None, *, further_tokens: bool) -> bool:

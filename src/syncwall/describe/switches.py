@@ -14,10 +14,12 @@ below the first part that is. LLaVA-1.5 (Liu 2023, arXiv:2310.03744) trains the 
 then everything but the encoder; Qwen2.5-VL (arXiv:2502.13923, table 2) the encoder alone, then all
 of it.
 
-They mean something only where `shard` is fsdp and, but for formats, where there is no pipeline: in
-one, weights are gathered once a step.
+They mean something only where `shard` is fsdp and, but for formats and resharding, where there is
+no pipeline: in one, weights are gathered once a step, or for both passes of every micro batch.
 
-Sources: PyTorch's `fully_shard` (August 2026) for units, prefetch and resharding; ZeRO++ (Wang
+Sources: PyTorch's `fully_shard` (August 2026) for units, prefetch and resharding; torchtitan
+(`fsdp_reshard_after_forward`: by default not in a pipeline) and MaxText (`pipeline_fsdp_ag_once`,
+off by default) for resharding in a pipeline; ZeRO++ (Wang
 2023) for a second partition of the weights and for 8 and 4 bits on their way.
 
 Targets have PEFT's names.
@@ -184,7 +186,8 @@ class FsdpSettings(Description):
     reshard_after_forward: bool | Annotated[int, Whole(2)] | None = None
     """FSDP: weights are given back after the forward pass and gathered again; kept if false; with a
     number, shared by so many ranks only until then (ZeRO++ hpZ). True if not given, but false for
-    a unit that is the whole model."""
+    a unit that is the whole model. In a pipeline, true gathers for every micro batch, false once a
+    step; as the framework does if not given."""
     gather_dtype: Dtype | None = None
     """FSDP: format in which weights are gathered: fp8 (torchao), int8 (ZeRO++ qwZ); the 16 bits of
     the computation if not given."""

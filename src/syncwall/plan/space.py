@@ -22,7 +22,7 @@ from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import can_share, offered, possible
-from syncwall.describe.software import Framework, at, kept_formats, switches
+from syncwall.describe.software import Framework, at, kept_formats, resharding, switches
 from syncwall.plan.choices import MEMORY_FREE, SEARCHED, SWITCHES
 from syncwall.problems import InputError
 from syncwall.work.number import where
@@ -322,6 +322,7 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     degree = np.where((over == 0) | ~real, whole, part)
     fields |= {"shard": _along("shard", shards), "shard_degree": degree, "pp": piece.pp}
     layouts = space.base.model_copy(update=fields)
+    layouts = layouts.model_copy(update=resharding(layouts, space.family))
     allowed = possible(space.model, layouts, space.seq, cluster.gpus) & real
     allowed = allowed & offered(
         space.family,

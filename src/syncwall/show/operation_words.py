@@ -16,8 +16,8 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.compute import SCAN_REACHED
 from syncwall.cost.nccl import bus_factor, constants
-from syncwall.cost.path import Path, axis_paths
-from syncwall.cost.prices import HOST_BYTES_PER_S, host_link_bytes_per_s
+from syncwall.cost.path import Path, axis_paths, host_link_bytes_per_s
+from syncwall.cost.prices import HOST_BYTES_PER_S
 from syncwall.cost.rates import merged_share, nic_reached
 from syncwall.cost.torus import Torus
 from syncwall.describe.choice import Dtype
@@ -135,10 +135,9 @@ class Formulas:
         rest = f"({self._memory} × {fit.efficiency:.3g}) + {_us(fit.launch_s)} a kernel"
         if what.is_fused:
             return f"bytes / {rest}"
-        apart = what.eager or Eager(fit.eager, fit.eager)
-        eager = self._setting.kernels == "eager"
-        traffic = fit.traffic * (apart.traffic if eager else 1.0)
-        kernels = f" × {apart.kernels:.3g} kernels without fusion" if eager else ""
+        apart, unfused = what.eager or Eager(fit.eager, fit.eager), self._setting.unfused
+        traffic = fit.traffic * apart.traffic**unfused
+        kernels = f" × {apart.kernels**unfused:.3g} kernels without fusion" if unfused else ""
         return f"bytes × {traffic:.3g} / {rest}{kernels}"
 
     def _collective(self, what: Collective) -> str:

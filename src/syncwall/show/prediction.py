@@ -206,6 +206,7 @@ def assumed(prediction: Prediction) -> list[str]:
     calibrated = fit.device or "a generic device, because this one has no calibration"
     far = ", extrapolating" * prediction.interval.extrapolating
     return [
+        *prediction.without_effect,
         *_images(prediction.run),
         *_plugged(prediction),
         *_unvalidated(prediction.cluster),
@@ -528,4 +529,5 @@ def assumptions_lines(prediction: Prediction, *, everything: bool) -> list[Block
     lines = tuple(assumed(prediction))
     if everything:
         return [Lines("Assumed", ("all of this:",)), Bullets(lines)]
-    return [Lines("Assumed", (f"{'; '.join(lines[:2])} (all: --explain-assumptions)",), True)]
+    shown = len(prediction.without_effect) + 2
+    return [Lines("Assumed", (f"{'; '.join(lines[:shown])} (all: --explain-assumptions)",), True)]

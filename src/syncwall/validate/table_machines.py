@@ -426,6 +426,8 @@ def switches_of(row: RunRow, software: Software, shard: Shard) -> dict[str, Any]
     family = framework_or_default(software.framework)
     stated: dict[str, Any] = switches(family, software.date, shard, software)
     stated.pop("gradient_dtype", None)
+    if family.reshards_in_pipeline and shard == Shard.FSDP and row.whole("pp") > 1:
+        stated["reshard_after_forward"] = True
     words = row.text("options").lower()
     stated |= _exchange(words)
     if "overlaps off" in words:

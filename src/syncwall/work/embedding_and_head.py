@@ -10,12 +10,12 @@ from syncwall.describe.transformer import SHIFT_SCALE
 from syncwall.work.block import Block, Operation, StepPhase, Stream
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modulation, norm_part
 from syncwall.work.memory_parts import update_bytes
-from syncwall.work.number import Number, where
+from syncwall.work.number import Number, negated, where
 from syncwall.work.offload import host_update, sent_after_update
 from syncwall.work.operations import Collective, Eager, Elementwise, Gemm
 from syncwall.work.parts import LayerPart, elementwise, gemm
 from syncwall.work.rank_parameters import RankParameters
-from syncwall.work.sharing import sent_bytes, weight_bytes
+from syncwall.work.sharing import gathered_each_time, sent_bytes, weight_bytes
 
 EAGER_UPDATE = Eager(20 / 7, 3)
 """AdamW over lists of tensors: decay, both moments, root, quotient, sum and update read and write 20
@@ -100,7 +100,8 @@ def output_layer_parts(shape: Shape) -> list[LayerPart]:
 def finish_block(shape: Shape, held: RankParameters) -> Block:
     """The optimizer, and the gather of the weights that it changed.
 
-    ZeRO-1 and ZeRO-2 gather what no overlap hides; FSDP in a pipeline gathers once a step.
+    ZeRO-1 and ZeRO-2 gather what no overlap hides; FSDP in a pipeline that keeps weights gathers
+    once a step.
     """
     layout = shape.layout
     assert layout.shard_degree is not None, "the layout is resolved"
@@ -109,7 +110,7 @@ def finish_block(shape: Shape, held: RankParameters) -> Block:
     experts = held.experts / where(sharded, layout.expert_dp, 1.0)
     replicated = sharded & (layout.shard < Shard.FSDP)
     exposed = replicated * (1 - layout.overlap_parameters)
-    once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
+    once = (layout.shard == Shard.FSDP) & negated(gathered_each_time(layout))
     size = weight_bytes(layout) * exposed + sent_bytes(layout) * once
     gathers = (
         Collective("all-gather", size * held.plain, shape.groups["shard"]),

@@ -13,7 +13,14 @@ from syncwall.work.layer import Shape
 from syncwall.work.number import Number, anywhere
 from syncwall.work.offload import from_host, offloaded, to_host
 from syncwall.work.rank_parameters import RankParameters
-from syncwall.work.sharing import asked_alike, behind, is_whole_model, reduced, weights_of
+from syncwall.work.sharing import (
+    asked_alike,
+    behind,
+    gathered_each_time,
+    is_whole_model,
+    reduced,
+    weights_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class FsdpUnit:
         """These layers, one after the other."""
         layout = shape.layout
         held = _together([layer.held for layer in layers])
-        each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
+        each_time = gathered_each_time(layout)
         weights = weights_of(held, shape, each_time=each_time)
         again = weights
         if not asked_alike(shape.model, layout):

@@ -41,6 +41,7 @@ from syncwall.work.rank_parameters import (
 )
 from syncwall.work.sharing import (
     gathered_bytes,
+    gathered_each_time,
     kept_after_forward,
     reduced_at_once,
     weight_bytes,
@@ -91,7 +92,7 @@ class Memory:
     activations: Number
     logits: Number
     unsharded_weights: Number
-    """Weights that FSDP has all-gathered: a unit and those ahead, in a pipeline a whole stage;
+    """Weights that FSDP has all-gathered: a unit and those ahead, or all of a stage that keeps them;
     and the matrix that is dequantised, of frozen ones."""
     unreduced_gradients: Number
     """Gradients of one weight (with FSDP, of one layer) before they are added up or reduced."""
@@ -224,7 +225,7 @@ def _unsharded(shape: Shape, unit: Number, whole: Number, others: Number) -> Num
     elif few is not None and not isinstance(few, bool):
         second = whole / few * (layout.shard_degree > few)
         gathered = least(gathered + second, others)
-    return where(layout.pp > 1, others, gathered)
+    return where(gathered_each_time(layout), gathered, others)
 
 
 def _activations(

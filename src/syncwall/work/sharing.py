@@ -75,6 +75,15 @@ def kept_after_forward(model: Model, layout: Any) -> bool:
     return layout.reshard_after_forward is False
 
 
+def gathered_each_time(layout: Any) -> Truth:
+    """True where FSDP gathers weights for every micro batch: but in a pipeline that keeps them.
+
+    A framework that gives them back there states so (`describe.software.with_switches`).
+    """
+    each_time: Truth = (layout.pp == 1) | (layout.reshard_after_forward not in (None, False))
+    return each_time
+
+
 def asked_alike(model: Model, layout: Any) -> bool:
     """True if both passes gather the same weights from the same ranks, equally far ahead."""
     again = layout.reshard_after_forward in (None, True) and not kept_after_forward(model, layout)

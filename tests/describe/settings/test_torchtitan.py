@@ -31,7 +31,7 @@ def test_a_job_with_a_pipeline():
         "micro_batch": 2,
         "precision": Dtype.FP8,
         "recompute": Recompute.OPERATIONS,
-        "shard": Shard.ZERO2,  # in a pipeline its weights stay gathered after the forward pass
+        "shard": Shard.FSDP,  # in a pipeline its weights stay gathered after the forward pass
     }
     assert settings.run == {"seq": 8192, "model": "llama-3.1-405b"}
     assert settings.software == {"framework": "torchtitan", "fp8_scaling": "row"}
@@ -70,6 +70,7 @@ def test_what_is_left_out_stays_open(tmp_path):
             {
                 "pp": 4,
                 "shard": Shard.FSDP,
+                "reshard_after_forward": True,
                 "schedule": Schedule.ONE_F_ONE_B,
                 "virtual_stages": 1,
                 "micro_batch": 1,

@@ -60,6 +60,7 @@ _DISPATCHER: Final = "parallelism.expert_parallel_comm_backend"
 _REPLICAS: Final = "parallelism.data_parallel_replicate_degree"
 _SHARDS: Final = "parallelism.data_parallel_shard_degree"
 _RESHARD: Final = "parallelism.fsdp_reshard_after_forward"
+_POLICIES: Final[dict[bool | int | None, str]] = {True: "always", False: "never", None: "default"}
 _PIPELINE: Final = "parallelism.pipeline_parallel_"
 _MODE: Final = "activation_checkpoint.mode"
 _NTH: Final = "activation_checkpoint.selective_ac_option"
@@ -96,10 +97,10 @@ def _read_data_parallel(keys: Keys) -> None:
     replicas, found = keys.whole(_REPLICAS) or 1, keys.whole(_SHARDS, least=-1)
     if found == 0:
         keys.complain('"data_parallel_shard_degree" is 0: write -1 for all that are left', _SHARDS)
-    policies = {"always": Shard.FSDP, "never": Shard.ZERO2, "default": None}
-    usual = Shard.ZERO2 if keys.degree("pp") > 1 else Shard.FSDP
-    policy = keys.word(policies, _RESHARD)
-    shard = usual if policy is None else policy
+    again = keys.word({word: again for again, word in _POLICIES.items()}, _RESHARD)
+    shard = Shard.ZERO2 if again is False else Shard.FSDP
+    if again and keys.degree("pp") > 1:
+        keys.take("reshard_after_forward", True, _RESHARD)
     if found is None or found < 1:
         keys.take("shard", shard, _SHARDS if replicas == 1 else _REPLICAS)
         keys.deferred["copies"] = replicas if replicas > 1 else None
@@ -123,7 +124,8 @@ def _write_data_parallel(layout: Layout, _: WriterContext) -> dict[str, Any]:
         sharded = layout.dp // replicas
     found: dict[str, Any] = {_REPLICAS: replicas, _SHARDS: sharded}
     if layout.shard != Shard.DDP:
-        found[_RESHARD] = "always" if layout.shard == Shard.FSDP else "never"
+        again = layout.reshard_after_forward if layout.pp > 1 else True
+        found[_RESHARD] = _POLICIES.get(again, "always") if layout.shard == Shard.FSDP else "never"
     return found
 
 
