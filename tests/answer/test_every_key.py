@@ -49,7 +49,7 @@ def base(model: Any, cluster: Any, nodes: int, software: Values | None = None, *
     return found if seq is None else found | {"seq": seq}
 
 
-LEAF_AND_SPINE = {
+LEAF_AND_SPINE: Values = {
     "base": "dgx-h100",
     "fabric": {"tiers": [{"name": "leaf", "nodes": 4}, {"name": "spine", "oversubscription": 4}]},
 }

@@ -2,7 +2,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.priced import VerdictKind, limit_of
-from syncwall.cost.prices import host_link_bytes_per_s, offload_seconds
+from syncwall.cost.path import host_link_bytes_per_s
+from syncwall.cost.prices import offload_seconds
 from syncwall.describe import Run
 from syncwall.work.operations import Offload
 
