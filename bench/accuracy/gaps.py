@@ -22,7 +22,7 @@ from syncwall.describe.run import MeasuredSpeed
 from syncwall.validate.evaluation import fastest
 from syncwall.validate.mapping import case_of
 from syncwall.validate.table import RunRow
-from syncwall.validate.table_machines import CannotRepresent
+from syncwall.validate.table_models import CannotRepresent
 
 Rows = dict[str, RunRow]
 Without = Callable[[RunRow, Rows], dict[str, str]]

@@ -16,8 +16,9 @@ import numpy as np
 
 from bench import Dirs
 from bench.fit.files import readable, rows_of, update, with_block
-from bench.fit.register import CONTACTS, register_lines
+from bench.fit.register import CONTACTS
 from bench.fit.search import Values, search
+from syncwall.answer.interval import register_lines
 from syncwall.answer.site import FILE, Covariances, SitePrior
 from syncwall.cause import Cause
 from syncwall.documents import read_document

@@ -16,7 +16,7 @@ from syncwall.validate.evaluation import UNSAID, fastest
 from syncwall.validate.mapping import COLUMNS, ValidationCase, case_of
 from syncwall.validate.score import evenly
 from syncwall.validate.table import RunRow
-from syncwall.validate.table_machines import CannotRepresent
+from syncwall.validate.table_models import CannotRepresent
 
 MOST_ROWS, FEWEST = 80, 3
 

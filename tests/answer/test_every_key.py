@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 import syncwall as sw
@@ -534,6 +535,7 @@ def questions(folder: Path) -> dict[str, tuple[Values, Values]]:
     )
     files = {
         "known.yaml": run_text(known),
+        "site.yaml": json.dumps({"known_runs": [yaml.safe_load(run_text(known))]}),
         "gemm.yaml": "gemm: [{m: 8192, n: 8192, k: 8192, dtype: bf16, rate: 300 TFLOP/s}]",
         "models/gpt2.yaml": "base: gpt2-medium",
         "life.jsonl": "".join(
@@ -550,6 +552,7 @@ def questions(folder: Path) -> dict[str, tuple[Values, Values]]:
     return {
         "known_run": (plainly, plainly | {"known_run": [str(folder / "known.yaml")]}),
         "calibration": (plainly, plainly | {"calibration": [str(folder / "gemm.yaml")]}),
+        "site": (plainly, plainly | {"site": str(folder / "site.yaml")}),
         "catalogue": (plainly, plainly | {"catalogue": str(folder)}),
         "work": (plainly, PROGRAM),
         "compiled": (PROGRAM | {"eager": True}, PROGRAM | {"compiled": True}),

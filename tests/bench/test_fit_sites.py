@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from bench.fit.register import register_lines
 from bench.fit.sites import START, fitted, model_of, read
 
+from syncwall.answer.interval import register_lines
 from syncwall.answer.site import FILE, SitePrior, site_prior
 from syncwall.documents import read_document
 from syncwall.validate.score import KnownSet

@@ -116,7 +116,7 @@ def test_peaks_are_dense_and_grow_as_formats_shrink(device: Device):
     if Dtype.BF16 in peak and Dtype.FP32 in peak:
         assert peak[Dtype.BF16] >= peak[Dtype.FP32]
     for dtype, rate in device.achieved_flop_per_s.items():
-        assert 0.3 * peak[dtype] < rate < peak[dtype]
+        assert 0.3 * peak[dtype] < rate < 1.15 * peak[dtype]  # GeForce clocks go beyond those printed
 
 
 @every("device", **by_name(DEVICES))

@@ -54,7 +54,7 @@ def test_other_names_of_a_framework(alias):
 def test_recipes_of_megatron_bridge_run_the_kernels_of_megatron_core():
     """Only what they switch on differs."""
     core, bridge = (lookup.framework(name) for name in ("megatron-core", "megatron-bridge"))
-    named = {"name", "title", "aliases", "provenance", "note"}
+    named = {"name", "title", "aliases", "provenance", "note", "untuned"}
     switched = {"graphs", "dispatchers", "overlap_ep", "offers_overlap_ep"}
     for field in set(Framework.model_fields) - named - switched:
         ours, theirs = getattr(bridge, field), getattr(core, field)

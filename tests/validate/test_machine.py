@@ -5,7 +5,8 @@ import pytest
 from syncwall.describe import lookup
 from syncwall.describe.layout import Dispatcher, Shard
 from syncwall.validate.mapping import case_of
-from syncwall.validate.table_machines import CannotRepresent, model_of, software_of, switches_of
+from syncwall.validate.table_machines import software_of, switches_of
+from syncwall.validate.table_models import CannotRepresent, model_of
 from tests.validate.samples import row
 
 BRIDGE = "Megatron-Bridge/NeMo 26.08"

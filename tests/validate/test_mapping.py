@@ -4,7 +4,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.switches import Optimizer
 from syncwall.validate.mapping import case_of
-from syncwall.validate.table_machines import CannotRepresent
+from syncwall.validate.table_models import CannotRepresent
 from tests.validate.samples import known, row
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_said_is_refused_with_a_reason(columns, reason):
         ({"gpu": "A100-SXM", "gpu_mem_gb": "64", "gpus_per_node": "4"}, "a100-sxm-64", 4),
         ({"gpu": "A100-PCIE", "gpu_mem_gb": "80"}, "a100-pcie-80", 2),
         ({"gpu": "A800-SXM", "gpu_mem_gb": "80"}, "a800-sxm-80", 2),
-        ({"gpu": "GH200", "gpu_mem_gb": "96", "gpus_per_node": "4"}, "gh200", 4),
+        ({"gpu": "GH200", "gpu_mem_gb": "96", "gpus_per_node": "4"}, "gh200-680w", 4),
         ({"gpu": "H100-SXM", "gpu_mem_gb": "64", "gpus_per_node": "4"}, "h100-sxm-64", 4),
         ({"gpu": "H100-SXM-HBM2e-96GB (500W)", "gpu_mem_gb": "96"}, "h100-sxm-500w", 2),
         ({"gpu": "H20", "gpu_mem_gb": "96"}, "h20", 2),

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 import syncwall as sw
@@ -189,7 +191,7 @@ def test_deepseek_v3_fits_as_published():
     assert fits(found.total, sw.device("h800-sxm"))
 
 
-OWN = {"master_weights": "stored", "kept_gradient_dtype": "fp32"}
+OWN: dict[str, Any] = {"master_weights": "stored", "kept_gradient_dtype": "fp32"}
 """PyTorch's own loop: fp32 weights, which its optimizer updates."""
 
 

@@ -397,3 +397,39 @@ def _larger(asked: Run, nodes: int, layout: Layout) -> Run | None:
         except (ValidationError, ValueError):
             continue
     return None
+
+
+@published()
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """The same run with the defaults of its framework, beside the tuned one that `predict` describes.
+
+    What data loading, logging, garbage collection and a site's network add is in neither.
+    """
+
+    step_s: float
+    """Predicted."""
+    differences: dict[str, str]
+    """Settings that nobody stated, as the framework has them by default."""
+
+
+def first_run(prediction: Prediction) -> FirstRun | None:
+    """The step with the framework's own defaults; None if they are what tuned runs have."""
+    run, asked = prediction.run, prediction.settled.asked
+    open_fields = {one.field for one in prediction.chosen}
+    if asked.software.kernels is None:
+        open_fields.add("kernels")
+    defaults = prediction.prices.setting.framework.untuned
+    found: dict[str, dict[str, Any]] = {"layout": {}, "software": {}}
+    for name, value in defaults.items():
+        part = "software" if name == "kernels" else "layout"
+        if name in open_fields and getattr(getattr(run, part), name) != value:
+            found[part][name] = value
+    changed = {name: value for fields in found.values() for name, value in fields.items()}
+    if not changed:
+        return None
+    parts = {name: getattr(run, name).model_copy(update=fields) for name, fields in found.items()}
+    step_s = prediction.again(run.model_copy(update=parts)).step_s
+    if step_s <= prediction.step_s:
+        return None
+    return FirstRun(step_s, {name: text_of(value) for name, value in changed.items()})

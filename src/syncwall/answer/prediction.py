@@ -208,7 +208,7 @@ class Prediction(Priced, Answer):
     largest_batch = Late("answer.improvements:largest_batch")
     _taken_for_granted = Late("show.prediction:assumed")
     gap = Late("answer.gap:gap_of")
-    first_run = Late("answer.first_run:first_run")
+    first_run = Late("answer.improvements:first_run")
     _job = Late("job.completion:no_job")
     source: SettledRun | Program
     """The run in which nothing is open, and what was chosen for it; or what was recorded."""

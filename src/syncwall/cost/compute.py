@@ -184,8 +184,8 @@ def elementwise_seconds(
     traffic = traffic * (fit.cast if elementwise.kind.startswith("cast") else 1.0)
     launch_s = fit.launch_s * elementwise.kernels * (traffic > 0)
     apart = elementwise.eager or Eager(fit.eager, fit.eager)
-    moved = elementwise.bytes * traffic * apart.traffic**setting.unfused
-    return moved / rate + launch_s * apart.kernels**setting.unfused
+    more, kernels = float(apart.traffic**setting.unfused), float(apart.kernels**setting.unfused)
+    return elementwise.bytes * traffic * more / rate + launch_s * kernels
 
 
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:

@@ -107,7 +107,7 @@ class Prices:
         if not isinstance(what, Elementwise) or what.is_fused:
             return 1.0
         eager = what.eager.kernels if what.eager else self.fit.elementwise.eager
-        return eager**self.setting.unfused
+        return float(eager**self.setting.unfused)
 
     def ring_start_s(self, what: AnyTask) -> Number:
         """Time of a ring's steps over the network that computation beside it does not hide."""

@@ -28,7 +28,7 @@ from syncwall.validate.score import (
     summary,
 )
 from syncwall.validate.table import RunRow, read_tables, row_doubt
-from syncwall.validate.table_machines import CannotRepresent
+from syncwall.validate.table_models import CannotRepresent
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")

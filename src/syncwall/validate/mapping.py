@@ -26,16 +26,15 @@ from syncwall.describe.software import cut_by_cost, kept_formats
 from syncwall.describe.switches import Lora, MasterWeights, Optimizer
 from syncwall.validate.table import RunRow
 from syncwall.validate.table_machines import (
-    CannotRepresent,
     cluster_of,
     document_of,
     gradient_dtype_of,
     keeping_of,
-    model_of,
     software_of,
     switches_of,
     unsaid,
 )
+from syncwall.validate.table_models import CannotRepresent, model_of
 
 _RECOMPUTED = (0.25, 0.5, 0.75)
 """Shares of a stage's layers that may be recomputed where the source does not say."""

@@ -26,7 +26,7 @@ from syncwall.validate.accuracy_report import Report, validate
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import case_of
 from syncwall.validate.table import RowUse, RunRow, corpus_part, read_tables
-from syncwall.validate.table_machines import CannotRepresent
+from syncwall.validate.table_models import CannotRepresent
 from syncwall.web.answers.catalogue import source_text
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.assets import shipped_accuracy
