@@ -279,7 +279,7 @@ def headline() -> Figures:
 
 def judged_line(figures: Figures) -> str:
     unseen = headline()
-    known = next(one for one in reversed(remembered()) if not one.get("first_contact"))
+    known = next(one for one in reversed(remembered()) if not {"first_contact", "register"} & one.keys())
     return (
         f"On {unseen['sources']} sources that nobody had seen ({unseen['n']} runs, {unseen['date']},"
         f" `{unseen['commit']}`) the **mean error is {percent(unseen['mape'])}%** and the"
