@@ -321,10 +321,11 @@ def _grouped(shape: Shape, matrices: Matrices) -> list[LayerPart]:
     model, tokens = shape.model, shape.tokens
     heads = model.attention.heads / shape.layout.tp + shape.kv_heads
     into = (matrices[name] for name in ("q_proj", "k_proj", "v_proj"))
-    turned = 2 * ACTIVATION_BYTES * tokens * heads * model.head_dim
+    rotary = 1.0 * model.has_rotary_positions
+    turned = 2 * ACTIVATION_BYTES * tokens * heads * model.head_dim * rotary
     return [
         product(shape, "query key value", tokens, *into),
-        *([elementwise("positions", turned, eager=EAGER_POSITIONS)] if model.has_rotary_positions else []),
+        elementwise("positions", turned, rotary, eager=EAGER_POSITIONS),
     ]
 
 
