@@ -45,7 +45,7 @@ def test_a_run_that_memory_bounds_gains_and_one_of_large_products_hardly_does():
     h100, h200 = both(run)
     causes = {str(cause): float(seconds) for cause, seconds in h200.ledger.items()}
     before = {str(cause): float(seconds) for cause, seconds in h100.ledger.items()}
-    assert causes["element-wise"] / before["element-wise"] == pytest.approx(3.35 / 4.8, abs=0.03)
+    assert causes["elementwise"] / before["elementwise"] == pytest.approx(3.35 / 4.8, abs=0.03)
     assert causes["GEMM"] == pytest.approx(before["GEMM"], rel=0.02)
     assert 0.85 < h200.step_s / h100.step_s < 0.99
 
