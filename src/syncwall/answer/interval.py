@@ -9,10 +9,10 @@ register is tested without what its own organisation says.
 """
 
 import csv
-import io
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from syncwall.catalogue import BUILT_IN
 from syncwall.documents import opened_table, packed_or_plain, read_document
 
 TABLE = packed_or_plain(BUILT_IN / "validation" / "residuals.csv")
-REGISTER = BUILT_IN / "validation" / "register.csv"
+REGISTER = packed_or_plain(BUILT_IN / "validation" / "register.csv")
 """Errors of versions on sources that they had never seen; see bench/fit/register.py."""
 WIDTHS = BUILT_IN / "validation" / "widths.yaml"
 FAR = 2.0
@@ -211,9 +211,14 @@ def _owners() -> dict[str, frozenset[str]]:
 @lru_cache(maxsize=1)
 def register_lines() -> list[dict[str, str]]:
     """The register of first contacts."""
-    if not REGISTER.exists():
+    return _lines(REGISTER)
+
+
+def _lines(table: Path) -> list[dict[str, str]]:
+    if not table.exists():
         return []
-    return list(csv.DictReader(io.StringIO(REGISTER.read_text("utf-8"))))
+    with opened_table(table) as stream:
+        return list(csv.DictReader(stream))
 
 
 def traits_of(line: dict[str, str]) -> Traits:
@@ -274,10 +279,7 @@ class _Table:
 
 @lru_cache(maxsize=1)
 def _residuals() -> list[dict[str, str]]:
-    if not TABLE.exists():
-        return []
-    with opened_table(TABLE) as stream:
-        return list(csv.DictReader(stream))
+    return _lines(TABLE)
 
 
 @lru_cache(maxsize=1)
