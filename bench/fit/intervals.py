@@ -33,6 +33,7 @@ from syncwall.answer.interval import (
     WIDTHS,
     Z80,
     interval,
+    rare_traits,
     register_lines,
     traits_of,
     uncertainties,
@@ -163,7 +164,7 @@ def errors(frozen: str = "") -> Errors:
                 unsaid=int(line["unsaid"]),
                 distance=far,
                 extrapolating=far > FAR or table.is_beyond(traits, owner) or not traits.decoder,
-                without=owner,
+                rare=len(rare_traits(traits, owner)),
             )
         )
     names = list(found[0])

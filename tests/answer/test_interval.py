@@ -75,7 +75,7 @@ def test_an_uncalibrated_device_makes_it_wider(one):
     assert known < unknown
 
 
-NOTHING: dict[str, Any] = {"waiting": 0.1, "unsaid": 0, "distance": 1.0, "extrapolating": False}
+NOTHING: dict[str, Any] = {"waiting": 0.1, "unsaid": 0, "distance": 1.0, "extrapolating": False, "rare": 0}
 
 
 @given(traits)

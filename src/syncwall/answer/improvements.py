@@ -425,11 +425,11 @@ def first_run(prediction: Prediction) -> FirstRun | None:
         part = "software" if name == "kernels" else "layout"
         if name in open_fields and getattr(getattr(run, part), name) != value:
             found[part][name] = value
-    changed = {name: value for fields in found.values() for name, value in fields.items()}
-    if not changed:
+    differences = {name: value for fields in found.values() for name, value in fields.items()}
+    if not differences:
         return None
     parts = {name: getattr(run, name).model_copy(update=fields) for name, fields in found.items()}
     step_s = prediction.again(run.model_copy(update=parts)).step_s
     if step_s <= prediction.step_s:
         return None
-    return FirstRun(step_s, {name: text_of(value) for name, value in changed.items()})
+    return FirstRun(step_s, {name: text_of(value) for name, value in differences.items()})

@@ -96,17 +96,17 @@ def interval(
     nearest = table.neighbour(int(np.argmin(far)), far)
     beyond = nearest.distance > FAR or table.is_beyond(traits, without)
     extrapolating = beyond or not traits.decoder
+    rare = rare_traits(traits, without)
     found = uncertainties(
         traits,
         waiting=waiting,
         unsaid=unsaid,
         distance=nearest.distance,
         extrapolating=extrapolating,
-        without=without,
+        rare=len(rare),
     )
     parts = {name: weight * found[name] for name, weight in _weights(without).items()}
     width = sum(parts.values())
-    rare = rare_traits(traits, without)
     reasons = tuple(
         REASONS[name].format(waiting=waiting, rare=" and ".join(rare))
         for name in sorted(parts, key=lambda name: -parts[name])
@@ -145,7 +145,7 @@ def uncertainties(
     unsaid: int,
     distance: float,
     extrapolating: bool,
-    without: str = "",
+    rare: int,
 ) -> dict[str, float]:
     """What makes a prediction unsure, each as a number that is 0 where there is nothing of it."""
     return {
@@ -154,7 +154,7 @@ def uncertainties(
         "experts": 1.0 * traits.experts,
         "narrow": 1.0 * (traits.precision not in ("16", "32")),
         "unmeasured": 1.0 * (not traits.calibrated),
-        "rare": 1.0 * len(rare_traits(traits, without)),
+        "rare": 1.0 * rare,
         "unsaid": 1.0 * unsaid,
         "distance": min(distance, FAR),
         "extrapolating": 1.0 * extrapolating,

@@ -176,16 +176,26 @@ def elementwise_seconds(
 ) -> Number:
     """Time of memory-bound kernels."""
     rate = device.memory.rate_bytes_per_s * fit.efficiency
+    more = unfused_cost(elementwise, fit, setting)
     if elementwise.is_fused:
-        apart = None if setting.fused_optimizer else elementwise.eager
-        traffic, kernels = (1.0, 1.0) if apart is None else (apart.traffic, apart.kernels)
-        return elementwise.bytes * traffic / rate + fit.launch_s * elementwise.kernels * kernels
+        return elementwise.bytes * more.traffic / rate + fit.launch_s * elementwise.kernels * more.kernels
     traffic = setting.traffic(elementwise.kind, fit.traffic)
     traffic = traffic * (fit.cast if elementwise.kind.startswith("cast") else 1.0)
     launch_s = fit.launch_s * elementwise.kernels * (traffic > 0)
-    apart = elementwise.eager or Eager(fit.eager, fit.eager)
-    more, kernels = float(apart.traffic**setting.unfused), float(apart.kernels**setting.unfused)
-    return elementwise.bytes * traffic * more / rate + launch_s * kernels
+    return elementwise.bytes * traffic * more.traffic / rate + launch_s * more.kernels
+
+
+_AS_FUSED = Eager(1.0, 1.0)
+
+
+def unfused_cost(elementwise: Elementwise, fit: ElementwiseFit, setting: ResolvedSoftware) -> Eager:
+    """Traffic and kernels of `elementwise` as this software runs it, over those of the fused kernel."""
+    if elementwise.is_fused:
+        return _AS_FUSED if setting.fused_optimizer else elementwise.eager or _AS_FUSED
+    if not setting.unfused:
+        return _AS_FUSED
+    eager = elementwise.eager or Eager(fit.eager, fit.eager)
+    return Eager(eager.traffic**setting.unfused, eager.kernels**setting.unfused)
 
 
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:

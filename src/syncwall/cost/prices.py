@@ -20,6 +20,7 @@ from syncwall.cost.compute import (
     gemm_seconds,
     kernel_seconds,
     scan_seconds,
+    unfused_cost,
 )
 from syncwall.cost.corrections import Corrections
 from syncwall.cost.framework_costs import AS_CATALOGUED, Knobs, ResolvedSoftware
@@ -106,8 +107,7 @@ class Prices:
         """Kernels that the host issues for `what` without fusion, over those with it."""
         if not isinstance(what, Elementwise) or what.is_fused:
             return 1.0
-        eager = what.eager.kernels if what.eager else self.fit.elementwise.eager
-        return float(eager**self.setting.unfused)
+        return unfused_cost(what, self.fit.elementwise, self.setting).kernels
 
     def ring_start_s(self, what: AnyTask) -> Number:
         """Time of a ring's steps over the network that computation beside it does not hide."""

@@ -14,7 +14,7 @@ import numpy as np
 from syncwall import units
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.calibration import Calibration
-from syncwall.cost.compute import SCAN_REACHED
+from syncwall.cost.compute import SCAN_REACHED, unfused_cost
 from syncwall.cost.nccl import bus_factor, constants
 from syncwall.cost.path import Path, axis_paths, host_link_bytes_per_s
 from syncwall.cost.prices import HOST_BYTES_PER_S
@@ -26,7 +26,6 @@ from syncwall.work.block import Task
 from syncwall.work.operations import (
     Collective,
     CoreAttention,
-    Eager,
     Elementwise,
     Gemm,
     GroupAxis,
@@ -133,12 +132,11 @@ class Formulas:
     def _elementwise(self, what: Elementwise) -> str:
         fit = self._fit.elementwise
         rest = f"({self._memory} × {fit.efficiency:.3g}) + {_us(fit.launch_s)} a kernel"
-        if what.is_fused:
-            return f"bytes / {rest}"
-        apart, unfused = what.eager or Eager(fit.eager, fit.eager), self._setting.unfused
-        traffic = fit.traffic * apart.traffic**unfused
-        kernels = f" × {apart.kernels**unfused:.3g} kernels without fusion" if unfused else ""
-        return f"bytes × {traffic:.3g} / {rest}{kernels}"
+        more = unfused_cost(what, fit, self._setting)
+        traffic = more.traffic * (1.0 if what.is_fused else fit.traffic)
+        moved = "bytes" if what.is_fused and traffic == 1 else f"bytes × {traffic:.3g}"
+        kernels = f" × {more.kernels:.3g} kernels without fusion" if more.kernels != 1 else ""
+        return f"{moved} / {rest}{kernels}"
 
     def _collective(self, what: Collective) -> str:
         nics, path = self._cluster.node.nics, self._paths[what.axis]
