@@ -28,7 +28,7 @@ def others(run: Run) -> list[Layout]:
     changes: list[dict[str, Any]] = [
         {"micro_batch": 1},
         {"shard": Shard.ZERO1},
-        {"shard": Shard.FSDP},
+        {"shard": Shard.FSDP, "reshard_after_forward": True},
         {"ep": 1},
         {"pp": 1, "dp": dp * layout.pp} | plain,
         {"cp": 1, "dp": dp * layout.cp},

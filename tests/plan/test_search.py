@@ -79,7 +79,7 @@ def one_by_one():
         except ValidationError:
             continue
         found = sw.predict(run)
-        if found.fits and not not_offered(framework_or_default(None), None, found.run.layout):
+        if found.has_headroom and not not_offered(framework_or_default(None), None, found.run.layout):
             yield Candidate(found.run, found.step_s, found.memory_bytes, found.pricing)
 
 
