@@ -88,5 +88,5 @@ def test_doubts_cover_pairs_of_published_runs():
     found = pairs()
     assert max(found["one setup"].factors_without_one()) == ALIKE
     assert 0.75 <= found["one setup"].covered(ALIKE) <= 0.85
-    for kind in ("another model or software", "another kind of device"):  # of one organisation
-        assert found[kind].covered() > 0.87
+    for kind in ("another model or software", "another kind of device"):
+        assert found[kind].covered() > 0.98  # too wide: their intervals are those of strangers

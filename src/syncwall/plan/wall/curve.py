@@ -54,8 +54,11 @@ def recorded_rungs(program: Program, cluster: Cluster, least: int, most: int) ->
 
 def stacked_layouts(layouts: Sequence[Layout]) -> Layout:
     """Resolved layouts as one with arrays in the fields in which they differ."""
-    if any(one.reshard_after_forward is True for one in layouts):  # the same outside of a pipeline
-        layouts = [one.model_copy(update={"reshard_after_forward": True}) for one in layouts]
+    if any(one.reshard_after_forward is True for one in layouts):  # of a pipeline; others are silent
+        silent = {"reshard_after_forward": True}
+        layouts = [
+            one.model_copy(update=silent) if one.reshard_after_forward is None else one for one in layouts
+        ]
     update: dict[str, Any] = {}
     for name in Layout.model_fields:
         values = [getattr(one, name) for one in layouts]
