@@ -31,16 +31,16 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "steps": ("accuracy.steps:steps", "real steps beside recorded ones, on this machine"),
         "contention": ("accuracy.contention:contention", "real flows on shared links (root)"),
     },
+    "decisions": {
+        "": ("accuracy.decisions:decisions", "regret of what is chosen and recommended"),
+    },
     "fit": {
         "kernels": ("fit.kernels:fit", "multiplication and attention, per device; --check"),
         "collectives": ("fit.collectives:fit", "collectives, per device and network; --check"),
         "training": ("fit.training:fit", "constants that training runs decide; --check"),
         "residuals": ("fit.intervals:fit_residuals", "errors behind the intervals; --check"),
         "widths": ("fit.intervals:fit_widths", "widths of the intervals; --check"),
-        "pairs": (
-            "fit.intervals:fit_pairs",
-            "error that two predictions share; --check",
-        ),
+        "pairs": ("fit.pairs:fit_pairs", "error that two predictions share; --check"),
         "register": ("fit.register:register", "first predictions of unseen sources; --check"),
         "unsaid": ("fit.unsaid:fit", "what is usual where a source does not say; --check"),
         "sites": ("fit.sites:fit_sites", "how much sites differ; --check"),
@@ -49,6 +49,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "scale": {
         "layouts": ("scale.speed:layouts", "layouts a second through all rules"),
+        "predictions": ("scale.speed:predictions", "predictions a second in arrays"),
         "search": ("scale.speed:search", "the whole space of GPT-3 on 1,024 GPUs"),
         "jobs": ("scale.speed:jobs", "10,000 simulated jobs"),
         "links": ("scale.speed:links", "shared links of 102,400 GPUs"),

@@ -68,7 +68,8 @@ def test_installed_by_pip_it_does_so_for_the_command_line(tmp_path):
 
     def answer(environment: dict[str, str], words: str) -> Any:
         command = [sys.executable, "-m", "syncwall", *words.split(), "--json"]
-        done = subprocess.run(command, capture_output=True, check=True, env=environment)
+        done = subprocess.run(command, capture_output=True, check=False, env=environment)
+        assert done.returncode in (0, 3), done.stderr  # 3: suspect
         return json.loads(done.stdout)
 
     asked = "predict --model llama-3.1-8b --cluster dgx-h100 --nodes 256 --shard fsdp"

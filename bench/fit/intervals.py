@@ -5,9 +5,7 @@ Residuals are of rows without doubt and of no judge. Widths are weights of what 
 errors are smaller than the weighted sum (quantile regression, organisations count the same), and all
 are then multiplied by the factor with which 80% of the errors of an organisation are covered by what
 the others say, as a mean over the organisations that were frozen last: those are first contacts of
-nearly the prices that are used (conformal). A pair are two runs of one organisation; its
-error is the difference of both ln(predicted / measured), and its uncertainty, if nothing were shared,
-the root of both squared half-widths, each learned without that organisation.
+nearly the prices that are used (conformal).
 """
 
 import csv
@@ -26,13 +24,10 @@ from scipy.sparse import hstack, identity  # type: ignore[import-untyped]
 from bench import Dirs
 from bench.fit.files import comments, rows_of, update
 from syncwall.answer import interval as module
-from syncwall.answer.difference import ALIKE
 from syncwall.answer.interval import (
     FAR,
     TABLE,
     WIDTHS,
-    Z80,
-    interval,
     rare_traits,
     register_lines,
     traits_of,
@@ -66,10 +61,6 @@ nine in ten of the 91 published runs of hybrids, BERT, T5 and ViT are inside; `s
 published speeds of ResNet-50 and of Stable Diffusion's U-Net."""
 MOST = {"rare": 0.2, "unsaid": 0.06, "experts": 0.2, "narrow": 0.2, "unlike": 0.2, "extrapolating": 0.1}
 """Largest half-width for what few organisations have, each of which would decide it alone: assumed."""
-FEWEST_PAIRS = 20
-"""Pairs from which on an organisation counts."""
-SETUP = ("architecture", "precision", "framework", "experts", "frozen_weights", "parameters", "seq")
-KINDS = ("one setup", "another model or software", "another kind of device")
 
 
 def residual(outcome: ValidatedRun) -> dict[str, str]:
@@ -243,71 +234,3 @@ def fit_widths(check: bool = False) -> int:
     lines = [f"  {name}: {line(weights)}" for name, weights in without.items()]
     whole = f"all: {line(scaled(fitted(found)))}\nwithout:\n" + "\n".join(lines) + "\n"
     return update({WIDTHS: comments(WIDTHS) + whole}, check=check)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Errors of pairs over their doubt, by organisation."""
-
-    by_organisation: dict[str, NDArray[np.float64]]
-
-    def covered(self, factor: float = 1.0) -> float:
-        """Share of pairs within `factor` times the doubt, a mean over organisations."""
-        inside = [np.mean(one <= factor) for one in self.by_organisation.values()]
-        return float(np.mean(inside))
-
-    def factor(self) -> float:
-        """The smallest factor, in hundredths, that covers four of five."""
-        return next(n / 100 for n in range(1, 500) if self.covered(n / 100) >= COVERED)
-
-    def factors_without_one(self) -> list[float]:
-        every = self.by_organisation
-        return [Pairs({n: one for n, one in every.items() if n != name}).factor() for name in every]
-
-
-def pairs() -> dict[str, Pairs]:
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["part"] != "composed"]
-    found: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in KINDS}
-    for name in dict.fromkeys(row["organisation"] for row in rows):
-        for kind, far in _pairs_of([row for row in rows if row["organisation"] == name]).items():
-            if len(far) >= FEWEST_PAIRS:
-                found[kind][name] = far
-    return {kind: Pairs(one) for kind, one in found.items()}
-
-
-def _pairs_of(rows: list[dict[str, str]]) -> dict[str, NDArray[np.float64]]:
-    errors = np.log([float(row["ratio"]) for row in rows])
-    widths = np.array([_half_width(row) for row in rows])
-    first, second = np.triu_indices(len(rows), 1)
-    far = np.abs(errors[first] - errors[second]) / np.hypot(widths[first], widths[second])
-    setups = np.unique([[row[key] for key in SETUP] for row in rows], axis=0, return_inverse=True)
-    devices = np.array([row["architecture"] for row in rows])
-    same = setups[1].ravel()[first] == setups[1].ravel()[second]
-    near = devices[first] == devices[second]
-    return dict(zip(KINDS, (far[same], far[near & ~same], far[~near]), strict=True))
-
-
-def _half_width(row: dict[str, str]) -> float:
-    known: dict[str, Any] = {"waiting": float(row["waiting"]), "unsaid": int(row["unsaid"])}
-    return Z80 * interval(traits_of(row), without=row["organisation"], **known).deviation
-
-
-def fit_pairs(check: bool = False) -> int:
-    """Print how much of their error two predictions share; `answer.difference.ALIKE` is from it.
-
-    For pairs of one setup (same model, sequence, kind of device, precision, framework) and for
-    others: the share of pairs that the doubt covers and the factor on it that covers 80%, means
-    over organisations, and that factor without any one of them. ALIKE is the largest of these of
-    one setup: with --check 1 if it is not.
-    """
-    found = pairs()
-    for kind, one in found.items():
-        count = sum(map(len, one.by_organisation.values()))
-        without = one.factors_without_one()
-        print(
-            f"{kind}: {count:,} pairs of {len(one.by_organisation)} organisations, covered "
-            f"{one.covered():.1%}; 80% by {one.factor():.2f} ({min(without):.2f} to "
-            f"{max(without):.2f} without one)"
-        )
-    return int(check and max(found["one setup"].factors_without_one()) != ALIKE)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench import Dirs
-from syncwall.watch.spikes import spikes
+from syncwall.explain.loss_spikes import spikes
 
 STEPS, RUNS, JUMPS = 20_000, 15, 30
 FADES_STEPS = 10.0
@@ -71,7 +71,7 @@ def published(files: Sequence[Path]) -> None:
 def curve(files: Dirs = (), tuning: bool = False) -> None:
     """False alarms in 100,000 steps, and how many of 30 jumps are noticed within three.
 
-    Jumps fade within about ten steps. On seeds that the thresholds of `syncwall.watch.spikes` were
+    Jumps fade within about ten steps. On seeds that the thresholds of `syncwall.explain.loss_spikes` were
     not chosen on (--tuning: those that they were). Files are logs with "train_loss:3.28" in a line:
     alarms in them are listed, and jumps are put in.
     """

@@ -1,8 +1,8 @@
 """How fast layouts are checked, searched, jobs simulated and shared links solved, on one core."""
 
-import resource
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ CALCULON = 11_698_528
 NODES, SEQ, BATCH = 128, 2048, 1536
 EVERY: dict[str, Any] = {"overlap_tp": (False, True), "overlap_parameters": (True, False)}
 """Calculon's space has them without what Megatron asks for beside them (sp, overlap_gradients)."""
+FLAT_FIELDS = {"shard": 4, "sp": 2, "recompute": 4}
+"""Other fields of `predictions` by the number of their values."""
 JOBS, DAYS = 10_000, 54.0
 
 
@@ -46,7 +48,30 @@ class Timer:
 
 
 def _peak_kib() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Most memory of this program: `ru_maxrss` also counts that of the process which started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def predictions(count: int = 32_768, chunks: int = 6) -> None:
+    """Predictions a second of one core: GPT-3 175B on 1,024 A100 in random layouts, in flat arrays.
+
+    The mean over all chunks, and the quickest of them, in which other work disturbed least.
+    """
+    model, cluster = sw.model("gpt3-175b"), sw.cluster("dgx-a100", nodes=NODES)
+    random, pricing = np.random.default_rng(0), Pricing.on(cluster)
+    spent_s: list[float] = []
+    for _ in range(chunks):
+        powers = {"tp": 4, "pp": 5, "micro_batch": 3}
+        columns = {name: 2 ** random.integers(0, most, count) for name, most in powers.items()}
+        columns |= {name: random.integers(0, most, count) for name, most in FLAT_FIELDS.items()}
+        columns["overlap_gradients"] = random.integers(0, 2, count).astype(bool)
+        many = sw.Layout.arrays(**columns, global_batch=np.full(count, BATCH)).resolved(cluster.gpus)
+        timer = Timer()
+        pricing.step(model, many, SEQ, cluster)
+        spent_s.append(timer.cpu_s)
+    mean, quickest = count * chunks / sum(spent_s), count / min(spent_s)
+    print(f"in arrays of {count:,}   {mean:8,.0f} predictions/s/core   (quickest {quickest:,.0f})")
 
 
 def layouts(count: int = 1_000_000) -> None:
@@ -70,32 +95,54 @@ def layouts(count: int = 1_000_000) -> None:
     print(f"singly   {1000 / timer.wall_s:12,.0f} layouts/s")
 
 
-def search(exhaustive: int = 0) -> None:
-    """The whole space of layouts of GPT-3 175B on 1,024 A100, on one core.
+QUESTIONS = {
+    "gpt3-175b": ("dgx-a100", NODES, SEQ, BATCH, EVERY),
+    "qwen3-235b-a22b": ("dgx-h200", 32, 4096, 4096, {}),
+}
+"""By model: machine, nodes, tokens of a sequence, sequences of a step, and what is stated."""
 
-    With --exhaustive N, N random layouts of the space are predicted one by one and compared.
+
+def search(model: str = "gpt3-175b", exhaustive: int = 0) -> None:
+    """The whole space of layouts of GPT-3 175B on 1,024 A100, or Qwen3 235B on 256 H200, on one core.
+
+    Beside it the time of pricing the same arrays alone, without rules, memory and bounds. With
+    --exhaustive N, N random layouts of the space are predicted one by one and compared.
     """
-    model, cluster = sw.model("gpt3-175b"), sw.cluster("dgx-a100", nodes=NODES)
+    machine, nodes, seq, batch, stated = QUESTIONS[model]
+    what, cluster = sw.model(model), sw.cluster(machine, nodes=nodes)
+    firsts: list[float] = []
     timer = Timer()
-    found = searched(model, cluster, seq=SEQ, global_batch=BATCH, pinned=EVERY)
-    wall_s, cpu_s, best = timer.wall_s, timer.cpu_s, found.best(1)[0]
-    print(f"layouts       {found.counted:>12,}   (Calculon's space: {CALCULON:,})")
+    found = searched(
+        what,
+        cluster,
+        seq=seq,
+        global_batch=batch,
+        pinned=stated,
+        better=lambda one: firsts.append(timer.cpu_s),
+    )
+    best = found.best(1)[0]
+    wall_s, cpu_s = timer.wall_s, timer.cpu_s
+    print(f"layouts       {found.counted:>12,}   (Calculon's space for GPT-3: {CALCULON:,})")
     print(f"that fit      {found.fitting:>12,}")
-    print(f"time          {wall_s:>10.1f} s   ({cpu_s:.1f} s of one core)")
+    print(f"time          {wall_s:>10.1f} s   ({cpu_s:.1f} s of one core, the first after {firsts[0]:.1f} s)")
     print(f"layouts/s     {found.counted / cpu_s:>12,.0f}")
     print(f"memory        {_peak_kib() / 2**20:>8.2f} GiB")
     print(f"best          {best.step_s:>10.3f} s   {layout_words(best.layout)}")
+    space, pricing = Space.of(what, seq, batch, sw.Software(), stated), Pricing.on(cluster)
+    pieces = [grid for grid in grids(space, cluster) if np.any(grid.allowed)]
+    timer = Timer()
+    for grid in pieces:
+        np.asarray(pricing.step(what, grid.layouts, seq, cluster).step_s)
+    print(f"bare          {timer.cpu_s:>10.1f} s   to price the same arrays: {cpu_s / timer.cpu_s:.2f} times")
     if not exhaustive:
         return
-    random, pricing, worst = np.random.default_rng(0), Pricing.on(cluster), 0.0
-    space = Space.of(model, SEQ, BATCH, sw.Software(), EVERY)
-    pieces = [grid for grid in grids(space, cluster) if np.any(grid.allowed)]
+    random, worst = np.random.default_rng(0), 0.0
     for grid in pieces:
-        many = pricing.step(model, grid.layouts, SEQ, cluster)
+        many = pricing.step(what, grid.layouts, seq, cluster)
         seconds = np.broadcast_to(many.step_s, grid.shape)
         places = np.argwhere(np.broadcast_to(grid.allowed, grid.shape))
         for place in random.choice(places, -(-exhaustive // len(pieces))):
-            run = sw.Run(model=model, cluster=cluster, seq=SEQ, layout=grid.layout(place))
+            run = sw.Run(model=what, cluster=cluster, seq=seq, layout=grid.layout(place))
             worst = max(worst, abs(seconds[tuple(place)] / sw.predict(run).step_s - 1))
     print(f"singly        {exhaustive:>12,}   largest difference {worst:.1e}")
 

@@ -340,8 +340,6 @@ def comparable_steps(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], list[
 
 
 _PROPOSALS: Final = 5
-_MOST_GPUS: Final = 2**20
-_PROGRAMS_MOST_GPUS: Final = 2**16
 _WALL, _FINISH, _CHANGES = 0.3, 0.2, 0.5
 """Shares of the work."""
 
@@ -388,9 +386,8 @@ def answered_program(path: Path, cluster: Cluster) -> Answered:
 
 def _wall(prediction: Prediction) -> tuple[SyncWall | None, str]:
     """The sync wall, or why there is none."""
-    most = _PROGRAMS_MOST_GPUS if prediction.is_recorded else _MOST_GPUS
     try:
-        wall = wall_of(Reference(prediction), most, searching=False)
+        wall = wall_of(Reference(prediction), searching=False)
     except InputError as error:
         return None, str(error)
     if not prediction.is_recorded and all(len(side.curve.gpus) < 2 for side in wall.sides.values()):

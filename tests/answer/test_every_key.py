@@ -28,7 +28,7 @@ from syncwall.cli import main
 from syncwall.describe import Job, Run
 from syncwall.describe.files import run_text
 from syncwall.describe.layer_kinds import STANDING_IN
-from syncwall.describe.no_effect import NO_EFFECT, reason
+from syncwall.describe.no_effect import IN_LAYOUT, NO_EFFECT, reason
 from syncwall.describe.rl_and_islands import Islands, RlStep
 from syncwall.describe.run import KnownRun, MeasuredSpeed
 from syncwall.job.completion import finish
@@ -103,7 +103,8 @@ BASES: dict[str, Values] = {
     "DDP": base("gpt3-1.3b", "aws-p4d", 4, shard="ddp", micro_batch=1, global_batch=64, recompute="none"),
     "ZeRO-1": base(
         *("llama-3.1-8b", "dgx-h100", 4),
-        tp=2,
+        tp=8,
+        sp=False,
         shard="zero1",
         micro_batch=1,
         global_batch=128,
@@ -343,6 +344,14 @@ def gap(values: Values) -> Numbers:
     return dict(numbers(plain(found)))
 
 
+def titan_gap(values: Values) -> Numbers:
+    """The same of a framework that logs a bare number."""
+    run = {**BASES["FSDP"], "software": {"framework": "torchtitan"}, "measured": values}
+    found = predict(Run.model_validate(run)).gap
+    assert found is not None
+    return dict(numbers(plain(found)))
+
+
 def anchored(values: Values) -> Numbers:
     """A step that is predicted beside a known run, which was as fast as `values` say."""
     run = Run.model_validate(BASES["FSDP"])
@@ -444,6 +453,8 @@ ELSEWHERE: dict[str, tuple[Callable[[Values], Numbers], Values, Values]] = {
         {**JOB, "run": base("gpt2", "dgx-h100", 1)},
         {**JOB, "run": base("gpt2", {"base": "dgx-h100", **DEAR}, 1)},
     ),
+    "measured.flops_per_gpu": (gap, {"flops_per_gpu": "400 TFLOP/s"}, {"flops_per_gpu": "300 TFLOP/s"}),
+    "measured.logged": (titan_gap, {"logged": 5000}, {"logged": 4000}),
     "measured.same_build": (anchored, {"mfu": 0.35}, {"mfu": 0.35, "same_build": True}),
     "cluster.fabric.rails": (
         on_links,
@@ -522,6 +533,81 @@ def test_a_stated_key_without_effect_is_told_of(capsys, tmp_path):
     assert any(line.startswith(said) for line in json.loads(capsys.readouterr().out)["assumed"])
 
 
+IDLE_LAYOUTS = {
+    "bucket_bytes": ({"shard": "fsdp"}, "128MiB"),
+    "schedule": ({}, "gpipe"),
+    "overlap_tp": ({}, True),
+    "async_tp": ({}, True),
+    "cp_kind": ({}, "ulysses"),
+    "dispatcher": ({}, "deepep"),
+    "overlap_ep": ({}, True),
+    "recompute_modules": ({"recompute": "full"}, ("layernorm",)),
+    "recompute_layers": ({"recompute": "none"}, 2),
+    "overlap_pp": ({}, False),
+    "kept_gathered_inputs": ({}, 0.5),
+    "tp_exposed_share": ({}, 0.9),
+    "fp8_dispatch": ({}, True),
+    "capacity_factor": ({}, 2.0),
+    "first_layers_bf16": ({}, 2),
+    "last_layers_bf16": ({}, 2),
+    "unit_layers": ({"shard": "zero1"}, 2),
+    "forward_prefetch": ({"shard": "zero1"}, 2),
+    "backward_prefetch": ({"shard": "zero1"}, 2),
+    "reshard_after_forward": ({"shard": "zero1"}, False),
+    "gather_dtype": ({"shard": "zero1"}, "int8"),
+    "quantized_gradients": ({"shard": "zero1"}, True),
+}
+
+
+def test_what_is_idle_in_a_layout_changes_nothing_there_and_is_told_of():
+    assert IDLE_LAYOUTS.keys() == IN_LAYOUT.keys()
+    for name, (around, value) in IDLE_LAYOUTS.items():
+        key = sw.Layout.model_fields[name].alias or name
+        run = {"model": "gpt2", "cluster": "dgx-h100", "nodes": 2, "layout": around}
+        usual: Any = PredictQuestion(run=run).answer()
+        stated: Any = PredictQuestion(run={**run, "layout": {**around, key: value}}).answer()
+        assert stated.step_s == usual.step_s, name
+        assert usual.without_effect == ()
+        assert [one.partition(" ")[0] for one in stated.without_effect] == [f"layout.{key}"], name
+
+
+def test_flags_of_a_recorded_program_are_named_beside_a_run():
+    said: Any = PredictQuestion(run={"model": "gpt2", "cluster": "dgx-h100"}, compiled=True).answer()
+    assert said.without_effect == ("compiled has no effect: it is of a recorded program (`work`)",)
+
+
+@pytest.mark.parametrize("framework", ["megatron-core", "megatron-lm", "maxtext", "nanotron", "torchtitan"])
+def test_a_saved_run_states_everything_and_nothing_of_it_is_complained_about(tmp_path, framework):
+    file = tmp_path / "run.yaml"
+    software = {"framework": framework}
+    run = sw.predict(sw.Run(model="gpt2", cluster="dgx-h100", nodes=2, software=software)).run
+    file.write_text(run_text(run))
+    found: Any = PredictQuestion(run=file).answer()
+    assert [one.partition(" ")[0] for one in found.without_effect] == ["layout.dp"]
+
+
+def test_words_mean_what_they_mean_in_the_framework_that_is_named():
+    run = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 2}
+    layout = {"tp": 8, "sp": True, "shard": "fsdp"}
+    titan = {"framework": "torchtitan"}
+
+    def asked(software, **stated):
+        return PredictQuestion(run={**run, "layout": {**layout, **stated}, "software": software}).answer()
+
+    meant = asked(titan, overlap_tp=True, recompute="operations")
+    said = asked(titan, async_tp=True, recompute="selective")
+    assert said.step_s == meant.step_s
+    assert said.run.layout == meant.run.layout
+    assert sorted(said.without_effect) == [
+        "async_tp true is read as torchtitan means it: overlap_tp true",
+        "recompute selective is read as torchtitan means it: recompute operations",
+    ]
+    other = asked({"framework": "megatron-lm"}, async_tp=True, recompute="selective")
+    assert other.run.layout.async_tp
+    assert other.run.layout.recompute.text == "selective"
+    assert other.without_effect == ()
+
+
 OUTPUT = {"help", "html", "json", "markdown", "timeline", "explain-assumptions"}
 """Flags that say where and how the same answer is written."""
 RUN = {"model": "gpt2", "cluster": "dgx-h100", "nodes": 2, "layout": {"shard": "ddp"}}
@@ -559,6 +645,7 @@ def questions(folder: Path) -> dict[str, tuple[Values, Values]]:
         "eager": (PROGRAM | {"compiled": True}, PROGRAM | {"eager": True}),
         "tokens": (plainly, plainly | {"tokens": "1B"}),
         "steps": (plainly, plainly | {"steps": 1000}),
+        "samples": (plainly, plainly | {"samples": 100_000}),
         "measured": (plainly, plainly | {"measured": "1 s"}),
         "life": (
             plainly | {"steps": 200_000},

@@ -131,3 +131,42 @@ def test_launches_that_block_cost_what_the_host_takes():
     assert slower.step_s > predicted().step_s
     assert slower.ledger["host"] > predicted().ledger["host"]
     assert sum(slower.ledger.values()) == pytest.approx(slower.step_s)
+
+
+def test_a_gap_of_a_third_starts_with_the_machine_the_data_and_compilation():
+    """5,100 instead of 7,600 tokens/s/GPU with torchtitan: what happens there, likeliest first."""
+    layout = Layout.model_validate({"shard": "fsdp", "micro_batch": 1, "recompute": "operations"})
+    software = Software(framework="torchtitan")
+    run = Run(model="llama-3.1-8b", cluster="dgx-h100", gpus=64, layout=layout, software=software)
+    found = sw.gap(run, 5100)
+    assert {one.key for one in found.ranked[:4]} == {"slow-rank", "data", "kernels", "power"}
+    chances = [one.probability for one in found.ranked]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) < 1
+    screen = str(found)
+    assert f"{found.ranked[0].probability:.0%} likely" in screen
+    assert "Tell" not in screen
+
+
+@pytest.mark.parametrize(
+    ("framework", "unfused", "eager"),
+    [("torchtitan", False, True), ("megatron-core", False, False), ("pytorch", True, False)],
+)
+def test_suspects_are_possible_in_their_framework(framework, unfused, eager):
+    """FlashAttention cannot be left out of torchtitan; kernels of Megatron do not need torch.compile."""
+    run = predicted(framework).run
+    details = {detail for key in ("attention", "kernels") for detail, _ in SUSPECTS[key](run)}
+    assert ("attention unfused" in details) == unfused
+    assert ("kernels eager" in details) == eager
+
+
+def test_what_contradicts_the_description_is_less_likely_than_what_was_left_open():
+    def chance(**layout: Any) -> float:
+        layouts = Layout.model_validate({"shard": "fsdp", "micro_batch": 1, **layout})
+        run = Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=8, layout=layouts)
+        found = sw.predict(run)
+        seen = gap(found, MeasuredSpeed(step_s=found.step_s * 1.3)).suspects
+        assert found.run.layout.recompute.text == "none"
+        return next(one.probability for one in seen if one.key == "recompute")
+
+    assert chance(recompute="none") < chance()

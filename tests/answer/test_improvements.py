@@ -32,6 +32,18 @@ def test_a_proposal_brings_what_its_own_prediction_says(layout):
         assert then.fits
 
 
+def test_recomputation_that_follows_from_a_change_is_named_with_its_modules():
+    """More stages leave room for what was recomputed: the memory that it takes has a reason."""
+    layout = sw.Layout(tp=8, pp=16, global_batch=2048)
+    asked = sw.Run(model="llama-3.1-405b", cluster=sw.cluster("dgx-h100", nodes=2048), layout=layout)
+    now = sw.predict(asked)
+    for one in improvements(now, 8):
+        before, after = now.run.layout, one.run.layout
+        fields = ("recompute", "recompute_modules", "recompute_layers")
+        differs = any(getattr(before, name) != getattr(after, name) for name in fields)
+        assert ("recompute" in one.also) == (differs and "recompute" not in one.fields), one
+
+
 def test_known_runs_of_the_site_count_for_proposals_too():
     site = Site((known(1.2),))
     now = sw.predict(run(), site=site)
@@ -79,3 +91,43 @@ def test_proposals_are_sorted_and_worth_it():
     gains = [one.gained_s for one in improvements(now, 10)]
     assert gains == sorted(gains, reverse=True)
     assert min(gains) > 0.005 * now.step_s
+
+
+def advice(model, cluster, gpus=None, seq=None, framework=None, **layout):
+    """Names of the fields that the first ten proposals change, with their new values."""
+    asked = {"model": model, "cluster": cluster, "layout": layout, "software": {"framework": framework}}
+    run = sw.Run.model_validate({**asked, "gpus": gpus, "seq": seq})
+    return [(one.fields, one) for one in improvements(sw.predict(run), 10)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "never"),
+    [
+        ({"model": "llama-3.1-8b", "cluster": "3x4090", "framework": "pytorch", "lora": 16}, "pp"),
+        ({"model": "llama-3.1-8b", "cluster": "4x4090", "lora": 16}, "pp"),
+        ({"model": "vit-h-14", "cluster": "4x4090", "global_batch": 256}, "pp"),
+        ({"model": "llama-3.1-70b", "cluster": "dgx-h100", "gpus": 128, "framework": "pytorch"}, "pp"),
+        ({"model": "llama-3.1-405b", "cluster": "dgx-h100", "gpus": 1024, "tp": 8, "pp": 16}, "cp"),
+    ],
+    ids=["adapters", "one node", "encoder", "plain PyTorch", "8k tokens"],
+)
+def test_nobody_is_advised_what_such_runs_do_not_do(asked, never):
+    assert all(fields.get(never, 1) <= asked.get(never, 1) for fields, _ in advice(**asked))
+
+
+def test_long_sequences_may_be_split():
+    asked = {
+        "model": "llama-3.1-8b",
+        "cluster": "dgx-h100",
+        "gpus": 64,
+        "recompute": "full",
+        "micro_batch": 1,
+    }
+    fields = advice(**asked, seq=131072, global_batch=16, tp=4, cp=1, sp=False)
+    assert any(one.get("cp", 1) > 1 for one, _ in fields)
+
+
+def test_each_proposal_says_how_likely_it_helps():
+    found = [one for _, one in advice("llama-3.1-70b", "dgx-h100", gpus=256, tp=8, global_batch=512)]
+    assert all(0.5 < one.probability < 1 for one in found)
+    assert [one.gained_s for one in found] == sorted((one.gained_s for one in found), reverse=True)

@@ -91,6 +91,7 @@ def test_one_step_off_needs_its_own_gpus():
 
 MEGATRON: dict[str, Any] = {
     "virtual_stages": 1,
+    "sp": False,
     "shard": "zero1",
     "gradient_dtype": "bf16",
     "kept_gradient_dtype": "bf16",

@@ -43,7 +43,8 @@ def test_a_tight_run_is_not_called_impossible():
     for one in found:
         assert one.has_headroom == (one.memory_bytes <= 0.95 * size)
         assert one.fits == (LOW * one.memory_bytes <= size)
-        assert ("memory is tight" in one.verdict.text) == (one.fits and not one.has_headroom)
+        assert ("likely to fit" in one.verdict.text) == (one.fits and not one.has_headroom)
+        assert ("memory will probably not suffice" in one.verdict.text) <= (one.room.probability < 0.5)
         assert (one.verdict.kind == "does not fit") == (not one.fits)
         assert one.exit_code == int(not one.fits)
 

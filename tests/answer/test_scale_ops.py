@@ -35,7 +35,7 @@ def epoch_s(nodes: int, gpus: int) -> float:
         model=MODEL,
         cluster=sw.cluster("baskerville", nodes=nodes, gpus_per_node=gpus),
         seq=256,
-        layout=Layout(micro_batch=16),
+        layout=Layout(shard="ddp", micro_batch=16),
         software=Software(framework="pytorch", attention="unfused"),
     )
     return sw.predict(run).step_s * STEPS / (nodes * gpus)

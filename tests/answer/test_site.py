@@ -57,7 +57,7 @@ def test_one_run_moves_a_step_between_one_and_its_ratio(ratio, of):
 def test_a_slower_known_run_never_makes_a_site_faster(one, other, of):
     low, high = sorted((one, other))
     slower, faster = (moved(Site((known(ratio, of),)), of) for ratio in (high, low))
-    assert slower >= faster - 1e-3  # as near as 25 passes of the weights come
+    assert slower >= faster - 2e-3  # as near as 25 passes of the weights come
 
 
 @given(st.floats(0.7, 1.5), st.integers(1, 8))

@@ -24,9 +24,10 @@ OWN_RULES = {
     "stalls.py": {"corpus_part"},
     "intervals.py": {"corpus_part", "row_doubt"},
     "register.py": {"row_doubt"},
+    "pairs.py": {"corpus_part", "row_doubt"},
 }
-"""Stalls are in doubt themselves; residuals fit nothing: they are what the model gets wrong, row by
-row, with the part of each. All others take `readable` rows only."""
+"""Stalls are in doubt themselves; residuals and pairs fit no price: they are what the model gets wrong, row
+by row, with the part of each. All others take `readable` rows only."""
 
 
 def current() -> Values:

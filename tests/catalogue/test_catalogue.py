@@ -40,8 +40,9 @@ def test_several_user_directories_are_searched_in_order(tmp_path, monkeypatch):
     [
         (CatalogueKind.MODEL, "dgx-h100", '"dgx-h100", which is a cluster'),
         (CatalogueKind.DEVICE, "llama-3.1-8b", '"llama-3.1-8b", which is a model'),
-        (CatalogueKind.CLUSTER, "rtx4090", "a device; clusters with it: workstation-pcie-4x4090"),
-        (CatalogueKind.CLUSTER, "t4", "a device; clusters with it: none here, write yours"),
+        (CatalogueKind.CLUSTER, "rtx4090", "workstation-pcie-4x4090, 1xrtx4090 to 8xrtx4090"),
+        (CatalogueKind.CLUSTER, "t4", "a device; clusters with it: 1xt4 to 8xt4"),
+        (CatalogueKind.CLUSTER, "tpu-v4", "a device; clusters with it: none here, write yours"),
     ],
 )
 def test_the_name_of_something_else_says_what_it_is(kind, name, said):
@@ -55,7 +56,9 @@ def test_clusters_of_others_need_not_be_whole_to_be_searched(tmp_path):
         (tmp_path / "clusters" / f"{name}.yaml").write_text(text)
     with (
         catalogue.catalogue_overlay(tmp_path),
-        pytest.raises(InputError, match=r"clusters with it: workstation-pcie-4x4090$"),
+        pytest.raises(
+            InputError, match=r"clusters with it: workstation-pcie-4x4090, 1xrtx-4090 to 8xrtx-4090$"
+        ),
     ):
         catalogue.find(CatalogueKind.CLUSTER, "rtx-4090")
 

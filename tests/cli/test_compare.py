@@ -20,7 +20,12 @@ RUN = [
     "1152",
 ]
 JOB = ["--tokens", "10T", "--job.simulations", "200"]
-A = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp, global_batch: 256}\n"
+A = """\
+model: llama-3.1-8b
+cluster: dgx-h100
+nodes: 4
+layout: {shard: fsdp, global_batch: 256, micro_batch: 1, recompute: none}
+"""
 B = A.replace("dgx-h100", "dgx-h200")
 PROGRAM = "examples/capture/hybrid.work.json.gz"
 
@@ -72,14 +77,70 @@ def test_gpus_take_the_place_of_nodes_and_values_keep_their_commas(capsys):
 def test_a_screen_says_what_cannot_be_told_apart(files, capsys):
     assert main(["compare", files[0], files[0]]) == 0
     shown = capsys.readouterr().out
-    assert "A and B cannot be told apart: both are predicted to be as fast" in shown
+    assert "A and B are the same: nothing in their steps differs" in shown
     assert main(["compare", *RUN, "--against", "cluster=dgx-a100"]) in (0, 1)
-    assert "A trains" in capsys.readouterr().out
+    assert "sure; tuned: micro_batch" in " ".join(capsys.readouterr().out.split())
+
+
+SIX = [
+    *("--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--gpus", "64", "--global-batch", "256"),
+    *("--framework", "torchtitan", "--shard", "fsdp", "--against"),
+    *("kernels=eager", "precision=fp8", "recompute=none", "bucket=100MiB", "tp=2,sp=true"),
+]
+
+
+def test_six_runs_are_six_rows_that_start_with_what_was_changed(capsys):
+    assert main(["compare", *SIX]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) <= 40
+    labels = [
+        "A ",
+        "B kernels eager ",
+        "C precision fp8 ",
+        "D recompute none ",
+        "E bucket 100 MiB ",
+        "F tp 2+sp ",
+    ]
+    for label in labels:
+        assert sum(line.startswith(f"  {label}") for line in shown) == 1
+    assert "the same" in next(line for line in shown if line.startswith("  E "))
+    assert main(["compare", *SIX, "--details"]) == 0
+    detailed = capsys.readouterr().out
+    assert len(detailed.splitlines()) > 100
+    for words in ("where the time goes", "80% interval", "Doubt"):
+        assert words in detailed
+        assert words not in "\n".join(shown)
+
+
+def test_pages_have_the_details(tmp_path, capsys):
+    page = tmp_path / "six.html"
+    assert main(["compare", *SIX, "--html", str(page)]) == 0
+    assert "where the time goes" in page.read_text()
+    assert "where the time goes" not in capsys.readouterr().out
+
+
+def test_every_cluster_gets_the_layout_of_the_search(capsys):
+    asked = ["compare", "--model", "llama-3.1-70b", "--cluster", "dgx-h100", "--gpus", "64"]
+    asked += ["--global-batch", "128", "--against", "cluster=dgx-b200", "tp=8"]
+    plain, best = answer(capsys, *asked), answer(capsys, *asked, "--best-layout")
+    for before, after in zip(plain["runs"], best["runs"], strict=True):
+        assert after["step_s"] < before["step_s"]
+    assert "tp 8" in best["runs"][2]["what"]  # what was stated stays
+    planned = answer(capsys, "plan", "layouts", *asked[1:9])["best"][0]
+    assert best["runs"][0]["step_s"] == pytest.approx(planned["step_s"], rel=0.05)
+    assert main([*asked, "--best-layout"]) == 0
+    assert "C: tp 8" in capsys.readouterr().out
+
+
+def test_programs_have_no_best_layout(capsys):
+    flags = ["--cluster", "dgx-h100", "--against", "cluster=dgx-b200", "--best-layout"]
+    assert main(["compare", PROGRAM, *flags]) == 2
+    assert "not for recorded programs" in capsys.readouterr().err
 
 
 def test_a_missing_price_is_said(capsys):
     assert main(["compare", *RUN, "--against", "cluster=gb300-nvl72"]) == 0
-    assert "no price is known of the other" in capsys.readouterr().out
+    assert "B: no price is known" in capsys.readouterr().out
 
 
 def test_recorded_programs(capsys):

@@ -17,7 +17,7 @@ from syncwall.cli import main
 from syncwall.describe import lookup
 from tests.cli.test_broken_files import BREAKERS, PLACE, RUN
 
-MEASURED = "measured: {step: 4.5 s}\n"
+MEASURED = "measured: {step: 3.6 s}\n"
 HERE = [HealthCheck.function_scoped_fixture]
 
 
@@ -45,7 +45,7 @@ def test_every_time_is_anchored_to_a_known_run(run, known, capsys):
     found = predicted(capsys, run, "--known-run", known)
     assert (plain["known_runs"], found["known_runs"]) == (0, 1)
     assert set(plain["knobs"].values()) == {1.0}
-    factor, shown = found["step_s"] / plain["step_s"], 4.5 / plain["step_s"]
+    factor, shown = found["step_s"] / plain["step_s"], 3.6 / plain["step_s"]
     assert min(1, shown) < factor < max(1, shown)
     assert sum(found["ledger_s"].values()) == pytest.approx(found["step_s"])
     assert found["memory_bytes"] == plain["memory_bytes"]
@@ -100,7 +100,7 @@ def test_a_known_run_may_be_another_than_the_one_asked_for(known, capsys):
 
 
 def test_a_site_is_made_of_files(run, known):
-    ratio = 4.5 / predict(lookup.run(run)).step_s
+    ratio = 3.6 / predict(lookup.run(run)).step_s
     assert [one.ratio for one in site_of([known]).known] == pytest.approx([ratio], rel=0.1)
     plain_s = predict(lookup.run(run)).step_s
     sites = (site_of([known] * count) for count in (1, 2))

@@ -77,6 +77,9 @@ def test_nothing_is_quick_enough(capsys):
         ([*BATCH, "--layout.tp", "4,x"], '--layout.tp: "x" is not a whole number'),
         ([*BATCH, "--gpus", "12"], "12 GPUs do not fill whole nodes of 8"),
         ([*BATCH, "--gpus", "many"], '"many" is not a count'),
+        ([*BATCH, "--gpus", "16..8"], '"16..8" is not a count'),
+        ([*BATCH, "--gpus", "8..1000000000"], "--gpus: 536,870,912 GPUs are too many"),
+        ([*BATCH, "--within", "soon"], '--within: "soon" is not a time'),
         ([*BATCH, "--save-settings", "x"], "write --settings FORMAT, too"),
     ],
 )

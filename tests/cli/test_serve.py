@@ -13,7 +13,9 @@ import pytest
 import syncwall
 from syncwall.cli import main
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'syncwall[web]'")
+pytest.importorskip(
+    "fastapi", reason="fastapi is not installed: pip install fastapi uvicorn plotly python-multipart brotli"
+)
 TOKEN = "a-long-token"
 
 
@@ -65,7 +67,10 @@ def test_a_missing_extra_is_named(missing, monkeypatch, capsys):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", importing)
     assert main(["serve"]) == 2
-    assert f"{missing} is missing: pip install 'syncwall[web]'" in capsys.readouterr().err
+    assert (
+        f"{missing} is missing: pip install fastapi uvicorn plotly python-multipart brotli"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_served_page_with_a_token(tmp_path):

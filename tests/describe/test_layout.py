@@ -62,7 +62,7 @@ def test_values_that_make_no_sense_are_refused(changes):
 def test_what_nobody_stated_is_open():
     layout = Layout()
     assert all(is_open(layout, name) for name in (*PLAIN, *FILLED_IN))
-    assert not any(is_open(layout, name) for name in ("tp", "pp", "sp", "bucket_bytes", "ep_exposed_share"))
+    assert not any(is_open(layout, name) for name in ("tp", "pp", "bucket_bytes", "ep_exposed_share"))
     assert layout.bucket_bytes == 25 * 2**20
 
 
@@ -71,7 +71,7 @@ def test_open_may_be_said_and_is_the_same_as_silence(name):
     assert Layout.model_validate({name: None}) == Layout()
 
 
-@pytest.mark.parametrize("name", ["tp", "pp", "sp", "order", "bucket", "ep_exposed_share"])
+@pytest.mark.parametrize("name", ["tp", "pp", "order", "bucket", "ep_exposed_share"])
 def test_nothing_else_may_be_open(name):
     with pytest.raises(ValidationError):
         Layout.model_validate({name: None})
@@ -79,9 +79,10 @@ def test_nothing_else_may_be_open(name):
 
 def test_placing_fills_in_what_follows_from_the_gpus_and_no_more():
     layout = Layout(tp=2, micro_batch=4).placed(16)
-    assert (layout.dp, layout.shard_degree, layout.global_batch) == (8, 8, 32)
+    assert (layout.dp, layout.shard_degree, layout.global_batch) == (8, None, 32)
     assert all(is_open(layout, name) for name in PLAIN if name != "micro_batch")
     assert layout.placed(16) == layout
+    assert Layout(tp=2, shard="zero1").placed(16).shard_degree == layout.plain().shard_degree == 8
 
 
 def test_plain_values_are_those_that_the_stated_ones_allow():

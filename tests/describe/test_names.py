@@ -2,7 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.describe import lookup
+from syncwall import catalogue
+from syncwall.answer import predict
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe import Run, lookup
 from syncwall.describe.base import SourcedNumber
 from syncwall.problems import InputError
 
@@ -108,3 +111,48 @@ def test_a_model_of_the_local_cache(tmp_path, monkeypatch):
     assert (model.name, model.layers) == ("tiny", 8)
     with pytest.raises(InputError, match="neither a file, nor in the catalogue"):
         lookup.model("me/other")
+
+
+def cards() -> list[str]:
+    """Devices that stand in a PCIe slot of their own."""
+    every = {name: lookup.device(name) for name in catalogue.names(CatalogueKind.DEVICE)}
+    return [name for name, one in every.items() if one.pcie is not None and one.scale_up is None]
+
+
+@pytest.mark.parametrize("name", cards())
+def test_a_host_is_called_by_its_cards(name):
+    for count in range(1, 9):
+        found = lookup.cluster(f"{count}x{name}")
+        assert (found.gpus, found.device.name, found.domain_gpus) == (count, name, count)
+        assert found.scale_up is not None
+        assert found.scale_up.rate_bytes_per_s == lookup.link(str(found.device.pcie)).rate_bytes_per_s
+        assert (found.provenance or {})["trust"] == "assumed"
+
+
+def test_cards_have_the_names_that_people_use():
+    assert {"t4", "l4", "a10", "rtx-3090", "rtx-4090"} <= set(cards())
+    for short, name in {"2x3090": "rtx-3090", "4 x RTX-4090": "rtx-4090", "1xa6000": "rtx-a6000"}.items():
+        assert lookup.cluster(short).device.name == name
+    same = lookup.cluster("4x3090"), lookup.cluster("workstation-pcie-4x3090")
+    steps = [predict(Run(model="gpt2", cluster=one)).step_s for one in same]
+    assert steps[0] == pytest.approx(steps[1], rel=1e-3)
+
+
+def test_what_it_assumes_is_said_first():
+    found = predict(Run(model="gpt2", cluster="2xl4"))
+    assert found.to_dict()["assumed"][0] == (
+        "2 x l4 in one host, PCI Express 4.0 to each card, no NVLink bridge, no training network"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("2xh100", "h100-sxm is no card of a PCIe slot"),
+        ("2xnothing", 'unknown device "nothing"'),
+        ("16x3090", "16 cards in one host: up to 8 are described, as 8xrtx-3090"),
+    ],
+)
+def test_what_is_no_such_host(name, said):
+    with pytest.raises(InputError, match=said):
+        lookup.cluster(name)

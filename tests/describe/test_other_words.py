@@ -9,7 +9,8 @@ from syncwall.describe.choice import WORDS, ours
 from syncwall.describe.settings.megatron import TABLE
 from tests.cli.flags import every_flag
 
-KNOWN = {name for flag in every_flag("predict") for name in (flag.short, flag.name)}
+VERBS = ("predict", "plan fabric")
+KNOWN = {name for verb in VERBS for flag in every_flag(verb) for name in (flag.short, flag.name)}
 
 
 def test_what_is_to_be_written_is_a_flag_and_what_is_not_is_none():
@@ -50,7 +51,7 @@ def test_those_that_settings_of_megatron_are_read_by_are_among_them(key, name):
     [
         ("--world-size", "write `--gpus N`"),
         ("--zero-stage", "write `--shard ddp|zero1|zero2|fsdp|zero3`"),
-        ("--lora-rank", 'write `--lora "{KEY: VALUE}"`'),
+        ("--peft", 'write `--lora "{rank: 16}"`'),
     ],
 )
 def test_the_message_says_what_to_write(word, said, capsys):

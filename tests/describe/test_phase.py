@@ -26,7 +26,7 @@ def test_what_a_phase_leaves_out_is_as_in_the_run():
 
 
 def test_replicas_follow_the_layout_of_a_phase():
-    (one,) = job({"steps": 1, "layout": {"tp": 2}}).stretches
+    (one,) = job({"steps": 1, "layout": {"tp": 2, "shard": "fsdp"}}).stretches
     assert one.run.layout.tp * one.run.layout.dp == RUN.gpus
     assert one.run.layout.shard_degree == one.run.layout.dp
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncwall.catalogue import CatalogueKind, names
-from syncwall.describe import Layout, lookup
+from syncwall.cli import main
+from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules, not_offered, offered, possible
 from tests.describe.samples import MOE, model
@@ -118,9 +119,10 @@ RUNNABLE = st.fixed_dictionaries(
 def test_what_a_framework_offers_is_the_same_for_arrays(rows, name, date, insisted, experts):
     family = lookup.framework(name)
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-    mask = offered(family, date, Layout.arrays(**columns), insisted, experts=experts)
-    singly = [not_offered(family, date, Layout(**row).plain(), experts=experts) for row in rows]
-    allowed = [fields <= set(insisted) for fields in singly]
+    software, model = Software(date=date), lookup.model("deepseek-v3") if experts else None
+    mask = offered(family, software, Layout.arrays(**columns), insisted, model)
+    singly = [not_offered(family, software, Layout(**row).plain(), model) for row in rows]
+    allowed = [fields.keys() <= set(insisted) for fields in singly]
     assert np.broadcast_to(mask, len(rows)).tolist() == allowed
 
 
@@ -134,20 +136,28 @@ def test_what_a_framework_offers_is_the_same_for_arrays(rows, name, date, insist
         ("megatron-core", {"pp": 4, "schedule": "dualpipe"}, {"schedule"}),
         ("megatron-core", {"pp": 1, "schedule": "dualpipe"}, set()),
         ("megatron-core", {"ep": 8, "overlap_ep": True, "recompute": "full"}, {"overlap_ep"}),
+        ("megatron-core", {"ep": 8, "pp": 2, "overlap_ep": True}, {"overlap_ep"}),
+        ("megatron-core", {"ep": 8, "pp": 2, "overlap_ep": True, "virtual_stages": 2}, set()),
+        ("megatron-core", {"pp": 2, "offload_layers": 2}, {"offload_layers"}),
+        ("megatron-core", {"moment_dtype": "bf16"}, {"moment_dtype"}),
+        ("torchtitan", {"ep": 4, "shard": "fsdp", "shard_degree": 2}, {"ep"}),
+        ("pytorch", {"cp": 2, "shard": "fsdp", "shard_degree": 2}, {"shard_degree"}),
         ("megatron-lm", {"ep": 8, "dispatcher": "deepep"}, {"dispatcher"}),
     ],
 )
 def test_what_a_framework_cannot_run_is_named(name, changes, fields):
     layout = Layout(**{"dp": 8, **changes})
     layout = layout.resolved(layout.gpus)
-    assert not_offered(lookup.framework(name), None, layout) == fields
+    found = not_offered(lookup.framework(name), None, layout)
+    assert found.keys() == fields
+    assert all("{" not in reason for reason in found.values())
 
 
 def test_what_a_framework_can_run_depends_on_its_date():
     layout = Layout(ep=8, dispatcher=Dispatcher.DEEPEP).resolved(8)
     family = lookup.framework("megatron-core")
-    assert not_offered(family, "2024-06", layout) == {"dispatcher"}
-    assert not not_offered(family, "2025-06", layout)
+    assert not_offered(family, Software(date="2024-06"), layout).keys() == {"dispatcher"}
+    assert not not_offered(family, Software(date="2025-06"), layout)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +185,22 @@ def test_ranks_divide_the_heads_of_mixers(name, tp, cp, broken):
     layout = Layout(tp=tp, cp=cp).resolved(tp * cp)
     said = broken_rules(lookup.model(name), layout, 8192, tp * cp)
     assert any("heads of mixers" in str(one) for one in said) == broken
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ["--framework", "torchtitan", "--tp", "2", "--sp", "false"],
+            "torchtitan has no tensor parallelism without sp",
+        ),
+        (["--framework", "megatron-core", "--pp", "2", "--schedule", "dualpipe"], "has no schedule dualpipe"),
+        (["--framework", "torchtitan", "--tp", "2", "--sp", "true"], ""),
+    ],
+)
+def test_predict_says_what_the_framework_would_refuse(flags, said, capsys):
+    asked = ["predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1", *flags]
+    assert main(asked) == 0
+    screen = " ".join(capsys.readouterr().out.split())
+    assert said in screen
+    assert ("but is priced as stated" in screen) == bool(said)

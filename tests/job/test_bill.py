@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 import syncwall as sw
-from syncwall.job.bill import usual_owned, usual_price
+from syncwall.job.bill import Purchase, usual_owned, usual_price
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
+from syncwall.show.blocks import Table
+from syncwall.show.job import bounds
 
 LAYOUT = sw.Layout(tp=8, shard="fsdp", global_batch=512)
 RUN = sw.Run(model="llama-3.1-70b", cluster="dgx-h100", nodes=32, layout=LAYOUT)
@@ -69,3 +71,51 @@ def test_a_rack_of_gb200_can_be_rented():
 def test_longer_use_costs_less_and_a_dearer_gpu_more(more, key):
     usual, other = done().owned_cost_usd, done(owned={more: key}).owned_cost_usd
     assert (other[1] > usual[1]) == (more == "price")
+
+
+def test_capex_and_the_use_from_which_on_buying_pays():
+    """$30,000 over 4 years against $2 an hour, electricity free: 30,000 / (4 x 8,766 h x $2) = 43%."""
+    job = done(owned={"price": 30_000.0, "years": 4, "electricity": 0.0}, price=2.0)
+    assert job.bill.capex_usd == 30_000 * job.bill.gpus
+    assert job.bill.break_even_utilisation == pytest.approx(30_000 / (4 * 8766 * 2))
+    record = job.to_dict()["job"]
+    assert record["capex_usd"] == job.bill.capex_usd
+    said = next(block.lines[0] for block in job.view().blocks if getattr(block, "label", "") == "Buy")
+    assert "cheaper than rent if used more than 43% of 4 years" in said
+    (quantiles,) = bounds(job)
+    assert isinstance(quantiles, Table)
+    bought = next(row for row in quantiles.rows if row[0] == "cost if bought")
+    assert bought[-1] == "share of 4 years; no building, staff, interest"
+
+
+def test_rent_that_costs_less_than_electricity_is_never_beaten():
+    job = done(owned={"price": 30_000.0, "electricity": 9.0}, price=2.0)
+    assert job.bill.break_even_utilisation is None
+
+
+def test_a_job_that_outlives_its_gpus_buys_them_again():
+    """3,015 days on GPUs of 5 years: two purchases, not 8.25 / 5 of one."""
+    bought = Purchase(43_000.0, 5.0, 0.1)
+    day_s = 86400.0
+    assert bought.paid_usd(3015 * day_s) == pytest.approx(2 * 43_000 + 3015 * 24 * 0.1)
+    assert bought.paid_usd(365.25 * day_s) == pytest.approx(43_000 / 5 + 8766 * 0.1)
+
+
+def test_prices_of_sellers_stand_beside_the_median():
+    job = done()
+    (low, high), half_s = job.bill.prices_usd_per_gpu_hour["on-demand"], job.finish_s[1]
+    assert low < job.bill.usd_per_gpu_hour < high
+    least, most = job.cost_range_usd["on-demand"]
+    assert least == pytest.approx(low * job.bill.gpus * half_s / 3600)
+    assert least < job.cost_usd[1] < most
+    assert job.bill.prices_usd_per_gpu_hour["spot"][0] < low
+
+
+def test_mi355x_has_the_price_that_oracle_asks():
+    assert usual_price(sw.cluster("mi355x-8")) == (8.6, "oci, 2026-09-18")
+    assert usual_owned(sw.cluster("mi355x-8")) is None
+
+
+def test_spares_are_explained():
+    line = next(block.lines[0] for block in done().view().blocks if getattr(block, "label", "") == "Spares")
+    assert "short of nodes for under 1% of the time" in line

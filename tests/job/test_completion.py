@@ -41,6 +41,18 @@ def test_tokens_alone_are_enough():
     assert {i.trust for i in done.inputs} >= {"assumed", "computed", "fitted"}
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_one_step_ends_however_long_its_checkpoint_takes(nodes):
+    """One token is one step, whose checkpoint takes many times as long: no reason to give it up."""
+    run = sw.Run(
+        model="llama-3.1-8b", cluster="dgx-h100", nodes=nodes, layout=sw.Layout(shard="fsdp", global_batch=16)
+    )
+    done = finish(sw.Job(run=run, tokens=1, simulations=200))
+    assert done.settled.plan.blocking_s > 5 * done.settled.plan.work_s
+    assert done.finished_share == 1
+    assert "1 step," in str(done.view().blocks)
+
+
 def test_the_mean_ledger_adds_up_to_the_mean():
     done = finish(job(), PREDICTION)
     assert done.ledger.total == pytest.approx(float(np.mean(done.outcome.finish_s)), rel=1e-12)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import syncwall as sw
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
@@ -64,6 +65,9 @@ def questions(draw: Any, models: list[str] | None = None, *, all_open: bool = Fa
             layout["precision"] = "bf16"
     framework = draw(st.sampled_from([None, *FRAMEWORKS]))
     software = {"framework": framework} if framework else {}
+    meant = framework_or_default(framework).meanings.get("recompute", {})
+    if "recompute" in layout:  # as a file that names the framework would mean it
+        layout["recompute"] = meant.get(layout["recompute"].text, layout["recompute"])
     seq = draw(st.sampled_from([1024, 4096, 8192]))
     try:
         return Run(

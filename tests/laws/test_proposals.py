@@ -14,12 +14,14 @@ from syncwall.answer.improvements import (
     LEVERS,
     ORDERS,
     WORTH,
+    Improvement,
     changed,
     improvements,
-    virtual_stage_counts,
+    is_sensible,
 )
 from syncwall.answer.known import site_at
 from syncwall.answer.prediction import Prediction
+from syncwall.answer.settled import virtual_stage_counts
 from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Layout, Run
 from syncwall.describe.files import run_text
@@ -63,6 +65,7 @@ def test_every_field_is_a_lever_or_has_a_reason_not_to_be():
 def neighbours(run: Run) -> Iterator[dict[str, Any]]:
     """Every field stated otherwise, and what must follow it; open stays open."""
     layout, again = run.layout, {"dp": None, "shard_degree": None}
+    family = framework_or_default(run.software.framework)
     plain = {"virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B}
     for count in COUNTS:
         sp = {"sp": False} if count == 1 else {}
@@ -73,7 +76,7 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
         yield {"cp": count, **again}
         yield {"ep": count, **({"dispatcher": None, "overlap_ep": False} if count == 1 else {})}
         yield {"micro_batch": count}
-        if count in virtual_stage_counts(run.model.layers, layout.pp):
+        if count in virtual_stage_counts(run.model, layout.pp, family, run.software.date):
             yield {"virtual_stages": count, "schedule": Schedule.INTERLEAVED}
     domain, whole = run.cluster.domain_gpus, layout.dp * layout.cp
     for degree in {*(domain * over // layout.tp for over in (1, 4, 16)), whole} - {1}:
@@ -96,23 +99,25 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def brute_force(found: Prediction) -> list[float]:
-    """Gains of all single changes that fit, the largest first."""
+    """Gains of all single changes that fit and make sense, the largest first."""
     run = found.run
-    family, date = framework_or_default(run.software.framework), run.software.date
-    experts = run.model.moe is not None
-    before = not_offered(family, date, run.layout, experts=experts)
-    gains: dict[Layout, float] = {}
+    family, software = framework_or_default(run.software.framework), run.software
+    before = not_offered(family, software, run.layout, run.model).keys()
+    gains: dict[Layout, tuple[float, bool]] = {}
     for fields in neighbours(found.settled.asked):
         try:
             then = predict(found.settled.asked.changed(**fields), found.pricing)
         except ValidationError:
             continue
         layout = then.run.layout
-        missing = not_offered(family, date, layout, experts=experts)
+        missing = not_offered(family, software, layout, run.model).keys()
         runs = missing <= before and not missing & set(fields)
+        change = Improvement("", then.run, 0.0, fields=fields)
         if runs and then.has_headroom and layout != run.layout:
-            gains[layout] = found.step_s - then.step_s
-    return sorted(gains.values(), reverse=True)
+            gains[layout] = (found.step_s - then.step_s, is_sensible(found, change))
+    sensible = [gain for gain, is_one in gains.values() if is_one]
+    every = [gain for gain, _ in gains.values()]
+    return sorted(sensible if found.has_headroom or sensible else every, reverse=True)
 
 
 def compared(run: Run) -> None:

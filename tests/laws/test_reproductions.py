@@ -61,7 +61,7 @@ def test_a_purchase_verdict_does_not_turn_on_how_the_gpus_are_written():
         rates.append([found.node_bytes_per_s(target) for target in Target])
         busy = found.node_bytes_per_s(Target.BUSY)
         assert busy is not None
-        assert 3000 < busy * 8 / 1e9 < 4000
+        assert 2000 < busy * 8 / 1e9 < 8000  # by micro batches, and what of activations is recomputed
     assert rates[0] == rates[1]
 
 

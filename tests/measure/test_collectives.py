@@ -155,9 +155,10 @@ def test_a_lost_rank_leaves_the_table_and_one_line(tmp_path):
     ranks[0].wait_until_joined()
     ranks[2].kill()
     assert [rank.end(59) for rank in ranks] == [1, 1, -signal.SIGKILL]
-    for rank in ranks[:2]:
-        assert rank.err.startswith("lost: host c (rank 2);"), rank.err
-    assert [len(rank.err.splitlines()) for rank in ranks[:2]] == [2, 1]  # rank 0 has written
+    progress = "collectives: "  # on a busy machine
+    said = [[line for line in one.err.splitlines() if not line.startswith(progress)] for one in ranks[:2]]
+    assert all(lines[0].startswith("lost: host c (rank 2);") for lines in said)
+    assert [len(lines) for lines in said] == [2, 1]  # rank 0 has written
     assert not json.loads(path.read_text())["complete"]
 
 

@@ -138,6 +138,29 @@ def test_the_least_radix_is_the_least(kind):
         assert (sized(kind, Wiring(8, 8, 50e9, (radix,) * 3), [1]).most_gpus >= 200_000) is enough
 
 
+@pytest.mark.parametrize(
+    ("wiring", "gpus"),
+    [
+        (Wiring(8, 8, 50e9, oversubscription=(4.0, 1.0)), 1024),  # a fat tree saves 3 of 37 switches
+        (Wiring(8, 8, 50e9, oversubscription=(4.0, 1.0)), 2048),
+        (Wiring(8, 8, 100e9, radix=(144, 144, 144)), 16_384),  # 4 of 664
+    ],
+)
+def test_rails_are_not_given_up_for_a_few_switches(wiring, gpus):
+    found = options(wiring, gpus)
+    assert min(one.total_switches for one in found.values() if one.possible) < (
+        found["rail-optimised"].total_switches
+    )
+    assert proposed(found) is found["rail-optimised"]
+
+
+def test_the_cheapest_tree_is_proposed_where_every_part_has_a_price():
+    found = options(Wiring(8, 8, 50e9, oversubscription=(4.0, 1.0)), 1024)
+    prices = PartRates(switch=20_000.0, optic=900.0, fibre=100.0)
+    assert proposed(found, prices) is found["fat-tree-2"]
+    assert proposed(found, PartRates(switch=20_000.0)) is found["rail-optimised"]  # not all are priced
+
+
 def test_a_tree_is_proposed_where_one_can_be():
     wiring = Wiring(8, 8, 50e9)
     kinds = {}

@@ -1,9 +1,11 @@
 """The requirement as a page and as data."""
 
 import json
+import re
 
 import pytest
 
+from syncwall.answer.interval import validated_gpus
 from syncwall.cli import main
 
 MODEL = """\
@@ -48,7 +50,7 @@ def run(tmp_path):
 def test_one_screen_that_leads_with_the_verdict(run, capsys):
     assert main([*run, "--reached", "80%"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Verdict   on 32 GPUs a node must reach ")
+    assert lines[0].startswith("Verdict   on 32 GPUs buy ")
     assert len(lines) <= 40
     plain = next(line for line in lines if "by plain arithmetic" in line)
     assert plain.split()[-1] == "305"
@@ -93,3 +95,21 @@ def test_no_rate_that_is_enough_is_a_no(capsys):
 def test_what_cannot_be_is_refused_with_what_to_write(run, flags, said, capsys):
     assert main([*run[:-2], *flags]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_number_to_buy_by_is_one_number_of_the_table(run, capsys):
+    """The verdict says the advertised rate that the table has; a rate that is reached is no purchase."""
+    assert main(run) == 0
+    lines = capsys.readouterr().out.splitlines()
+    bought = re.search(r"buy ([\d,]+) Gb/s a node, as advertised", lines[0])
+    assert bought
+    row = next(line for line in lines if line.strip().startswith("90% efficient"))
+    assert row.split()[-1] == bought[1]
+
+
+def test_counts_beyond_any_validated_run_are_said_to_be(run, capsys):
+    beyond = f"32,{2 * validated_gpus()}"
+    assert main([*run[:-1], beyond]) in (0, 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert "extrapolated" in lines[0]
+    assert any("number of GPUs" in line and line.endswith("extrapolated") for line in lines)

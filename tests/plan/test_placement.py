@@ -29,6 +29,9 @@ from syncwall.plan.placement.placement_search import (
 )
 from syncwall.problems import InputError
 from syncwall.read.fabric_links import rank_order
+from syncwall.show.blocks import Table
+from syncwall.show.numbers import signed_percent
+from syncwall.show.placement import placement_view
 
 
 def leaves(sizes, uplinks, *, nics=1, spines=1):
@@ -192,6 +195,18 @@ def test_the_verb_names_all_that_it_rests_on_and_writes_files(jobs, tmp_path, ca
     hint = yaml.safe_load((tmp_path / "pretrain.kueue.yaml").read_text())
     assert "kueue.x-k8s.io/podset-" in str(hint["metadata"]["annotations"])
     assert "--node-rank=31" in (tmp_path / "pretrain.torchrun").read_text()
+
+
+def test_slower_is_that_of_the_step(jobs):
+    """775 ms that become 1.05 s are 35% slower, however much longer the traffic takes."""
+    links = fabric_named("rail-optimised", lookup.cluster("dgx-h100", nodes=64), (8.0, 1.0))
+    job = sw.plan.placement(jobs, links).jobs[0]
+    assert job.given.slower_p50 > 1.5
+    (_, found, *_) = placement_view(sw.plan.placement(jobs, links)).blocks
+    assert isinstance(found, Table)
+    cells = dict(zip(found.head, found.rows[0], strict=True))
+    assert cells["slower"] == signed_percent(job.given.step_p50_s / job.free_s - 1.0)
+    assert cells["traffic"] == f"{job.given.slower_p50:.2f}x"
 
 
 def hosts_of(pod):

@@ -3,8 +3,11 @@
 import pytest
 
 import syncwall as sw
+from syncwall.ask.plan import LayoutsQuestion
 from syncwall.describe.layout import Layout, Shard
-from syncwall.plan.search import SearchResult, tuned
+from syncwall.describe.stated import StatedRun
+from syncwall.plan.search import SearchResult
+from syncwall.plan.tuning import tuned
 from syncwall.work.memory import fits
 
 ALONE = {"tp": 1, "pp": 1, "cp": 1, "micro_batch": 1}
@@ -61,3 +64,13 @@ def test_ddp_has_buckets_and_zero1_has_nothing_to_tune():
         pinned = {**ALONE, "shard": shard}
         result = sw.plan.layouts(sw.model("gpt2-xl"), cluster, global_batch=64, pinned=pinned)
         assert [one.name for one in result.best(1)[0].tuned] == names
+
+
+@pytest.mark.parametrize(("kernels", "on"), [("fused", True), ("eager", False)])
+def test_async_tp_of_torchtitan_is_tried_where_it_compiles(kernels, on):
+    keys = {"model": "llama-3.1-70b", "cluster": "dgx-h100", "gpus": 64, "layout.global_batch": "64"}
+    keys |= {"layout.tp": "8", "layout.pp": "1", "layout.cp": "1", "layout.recompute": "full"}
+    keys |= {"software.framework": "torchtitan", "software.kernels": kernels}
+    plan = LayoutsQuestion(run=StatedRun(keys), settings="torchtitan").answer()
+    assert plan.best[0].layout.overlap_tp == on
+    assert f"enable_async_tensor_parallel = {str(on).lower()}" in str(plan.settings)

@@ -175,10 +175,12 @@ def test_causes_add_up_to_what_was_lost(name, index):
     named = losses(found, index)
     if lost > 1e-9:
         assert sum(cause.share for cause in named) == pytest.approx(1.0)
-        whole = sum(found.gpu_s_per_token(0).values())
-        worst = named[0]
-        more = found.gpu_s_per_token(index)[worst.cause] - found.gpu_s_per_token(0)[worst.cause]
-        assert more == pytest.approx(worst.share * lost * whole)
+        before, after = found.gpu_s_per_token(0), found.gpu_s_per_token(index)
+        more = {cause: after[cause] - before[cause] for cause in after}
+        added = {cause: seconds for cause, seconds in more.items() if seconds > 0}
+        assert sum(more.values()) == pytest.approx(lost * sum(before.values()))
+        shares = {one.cause: one.share for one in named}
+        assert shares == pytest.approx({c: s / sum(added.values()) for c, s in added.items()})
 
 
 def test_a_cause_that_does_not_explain_most_is_not_named():

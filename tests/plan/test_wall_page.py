@@ -1,17 +1,19 @@
 """The sync wall as a page, as data and as a drawing."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
+from syncwall.answer.interval import supported_gpus, validated_gpus
 from syncwall.cli import main
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import start_of
 from syncwall.plan.wall.sync_wall import WallPlan, wall_of
 from syncwall.records import json_text
-from syncwall.show.wall import svg_chart, terminal_chart
+from syncwall.show.wall import side_verdict, side_why, svg_chart, terminal_chart, wall_count
 from tests.describe.stated import stated
 
 RUN = [
@@ -126,3 +128,42 @@ def test_the_batch_of_a_replica_can_be_stated(start):
 def test_what_cannot_be_is_refused_with_what_to_write(flags, said, capsys):
     assert main(["plan", "wall", *flags]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_curves_end_where_nothing_was_validated(start):
+    """The largest validated run says where; more is asked for by name, and said to be extrapolated."""
+    usual = wall_of(start, searching=False)
+    assert usual.setup.most == validated_gpus()
+    assert "extrapolated" not in _page(usual)
+    asked = wall_of(start, 2**40, searching=False)
+    assert asked.setup.most == supported_gpus() < 2**20
+    page = _page(asked)
+    for number in re.findall(r"(?<![,.\d])\d{1,3}(?:,\d{3})+(?! extrap| GPUs \(extrap| tokens)", page):
+        assert int(number.replace(",", "")) <= validated_gpus(), number
+
+
+def _page(found):
+    """What is printed beside the chart, whose axis says it once."""
+    sides = found.sides.values()
+    counts = (wall_count(wall) for side in sides for wall in side.walls)
+    return "\n".join((*map(side_verdict, sides), *map(side_why, sides), *counts))
+
+
+def test_shares_of_a_loss_are_parts_of_it(start):
+    """Not "straggler 111%, the rest -51%"."""
+    for side in wall_of(start, 2**14).sides.values():
+        assert sum(side.causes.values()) == pytest.approx(1.0)
+        assert all(0 < share <= 1 for share in side.causes.values())
+
+
+def test_a_run_that_is_tight_has_a_curve_that_says_so():
+    """Between the P10 of its memory and 95% of the device: `predict` calls it tight, not too large."""
+    keys = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "gpus": "16", "seq": "6144"}
+    layout = {"shard": "zero1", "global_batch": "64", "micro_batch": "1", "recompute": "none"}
+    start = start_of(stated(None, keys | {f"layout.{key}": value for key, value in layout.items()}))
+    assert start.prediction.fits
+    assert not start.prediction.has_headroom
+    found = wall_of(start, 64, searching=False)
+    assert 16 in found.sides[Scaling.WEAK].curve.gpus
+    (verdict, *_) = WallPlan(start, found).view().blocks
+    assert "memory is tight" in verdict.about

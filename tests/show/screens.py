@@ -93,7 +93,8 @@ def golden(name: str) -> Path:
 
 def picture(found: View) -> str:
     """The picture of a view that has one."""
-    (drawn,) = (block.draw().file() for block in found.blocks if isinstance(block, Figure))
+    blocks = (*found.blocks, *found.details)
+    (drawn,) = (block.draw().file() for block in blocks if isinstance(block, Figure))
     return drawn
 
 

@@ -124,3 +124,28 @@ def test_switches_are_shown(capsys):
     assert main(["show", "switch"]) == 2
     assert "`show switches` lists them" in capsys.readouterr().err
     assert lookup.switch("qm9700").ports == 64
+
+
+def test_an_oversubscribed_fabric_never_seems_free(capsys):
+    """Rails of one job meet nobody at 4:1; its neighbours are not counted, which is said."""
+    text = shown(capsys, "--gpus", "1024", *RUN, "--oversubscription", "4:1")
+    rows = [line for line in text.splitlines() if " 25% " in line]
+    assert rows
+    assert not any(line.endswith(" 0.0%") for line in rows)
+    assert "if no other job is there: neighbours are not counted" in text
+
+
+def test_a_nic_rate_is_one_flag(capsys):
+    """NICs and ports follow: the same counts, twice the bisection, a shorter step."""
+    wanted = ["--gpus", "1024", *RUN, "--json"]
+    usual, faster = (json.loads(shown(capsys, *wanted, *more)) for more in ([], ["--nic-rate", "800Gb/s"]))
+    before, after = (next(one for one in each["fabrics"]) for each in (usual, faster))
+    assert after["switches"] == before["switches"]
+    assert after["bisection_bytes_per_s"] == 2 * before["bisection_bytes_per_s"]
+    assert after["step_s"] < before["step_s"]
+    ports = json.loads(shown(capsys, "--gpus", "64", "--nic-rate", "800Gb/s", "--switch", "sn5600", "--json"))
+    assert ports["wiring"]["radix"] == [64, 64, 64]
+    assert main(["plan", "fabric", "--gpus", "64", "--nic-rate", "fast"]) == 2
+    assert "--nic-rate" in capsys.readouterr().err
+    assert main(["plan", "fabric", "--gpus", "64", "--rate", "800Gb/s"]) == 2
+    assert "--nic-rate RATE" in capsys.readouterr().err

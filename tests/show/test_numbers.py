@@ -2,6 +2,7 @@ import pytest
 
 from syncwall.show.numbers import (
     byte_size,
+    duration,
     energy,
     money,
     percent,
@@ -25,6 +26,13 @@ from syncwall.show.numbers import (
 )
 def test_times(seconds, text):
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.775, "775 ms"), (999.0, "999 s"), (1500.0, "25 min"), (13.8e6, "160 days")]
+)
+def test_long_times_are_not_counted_in_seconds(seconds, text):
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Run, Software
+from syncwall.describe.layout import Recompute
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window, slowest_of
 from syncwall.work.operations import Gemm
@@ -132,7 +133,7 @@ def test_a_host_that_issues_slowly_is_waited_for():
 
 def test_arrays_of_recomputation_issue_what_each_layout_issues():
     one = predicted(pp=1, tp=1)
-    layouts = [predicted(pp=1, tp=1, recompute=r).run.layout for r in ("none", "full")]
+    layouts = [one.run.layout.model_copy(update={"recompute": r}) for r in (Recompute.NONE, Recompute.FULL)]
     many = layouts[0].model_copy(update={"recompute": np.array([layout.recompute for layout in layouts])})
     time = one.pricing.step(one.run.model, many, one.run.seq, one.run.cluster)
     for index, layout in enumerate(layouts):

@@ -79,7 +79,8 @@ def test_nothing_on_the_front_is_beaten(answer):
     points = sorted(answer["front"], key=lambda one: one["memory_bytes"])
     rates = [one["tokens_per_s_per_gpu"] for one in points]
     assert rates == sorted(rates)
-    assert max(rates) == pytest.approx(answer["best"][0]["tokens_per_s_per_gpu"])
+    fastest = answer["fastest"] or answer["best"][0]
+    assert max(rates) == pytest.approx(fastest["tokens_per_s_per_gpu"])
 
 
 def test_what_is_kept_stays():
@@ -100,7 +101,7 @@ def test_limits_are_kept():
     answer = searched(Search(run=RUN, keep=FEW))
     assert answer["limit_bytes"] < answer["memory_size_bytes"]
     assert all(row["memory_bytes"] <= answer["limit_bytes"] for row in answer["best"])
-    within = answer["best"][1]["step_s"]
+    within = answer["best"][-1]["step_s"]
     quick = searched(Search(run=RUN, keep=FEW, within_s=within))
     assert [row["step_s"] for row in quick["best"]] == [
         row["step_s"] for row in answer["best"] if row["step_s"] <= within
@@ -210,7 +211,7 @@ def test_what_is_out_of_bounds_is_refused_at_once(client, more):
         ({**RUN, "model": "../../etc/passwd"}, "model"),
         ({**RUN, "nodes": 10**6, "layout": {"global_batch": 10**8}}, "layout.global_batch"),
         (
-            {**RUN, "model": "deepseek-v3", "nodes": 5_000, "layout": {"global_batch": 240_000}},
+            {**RUN, "model": "deepseek-v3", "nodes": 7_560, "layout": {"global_batch": 720_720}},
             "keep",
         ),
     ],

@@ -103,8 +103,8 @@ def test_expert_parallelism_is_proposed_where_only_it_makes_a_run_fit(client):
 
 def test_nodes_are_proposed_where_no_change_of_the_layout_fits(client):
     grown, moved = client.post("/api/next", json=LARGE).json()["next"]
-    assert grown["nodes"] == 32
-    assert grown["change"] == "nodes 32"
+    assert grown["nodes"] == 16
+    assert grown["change"] == "nodes 16"
     assert moved["layout"]["offload_optimizer"] is True
     asked = {**LARGE, "layout": LARGE["layout"] | moved["layout"]}
     assert client.post("/api/predict", json=asked).json()["fits"]
@@ -120,9 +120,9 @@ def test_it_says_what_was_predicted_and_what_was_chosen(client, run):
 
 
 def test_the_reason_names_the_heaviest_traffic_of_its_axis(client, run):
-    """The all-reduces of every layer, not the single one of the embedding."""
+    """The all-gathers of every layer, not the single one of the embedding."""
     why = client.post("/api/predict", json=run).json()["why"]
-    assert re.search(r"exposed TP, .*: 1,920 all-reduces of attention and MLP .* 2 ms each", why)
+    assert re.search(r"exposed TP, .*: 1,280 all-gathers of attention and MLP", why)
     assert "embedding" not in why
 
 

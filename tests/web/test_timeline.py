@@ -72,7 +72,7 @@ def test_every_operation_says_formula_and_source(run):
 
 def test_it_is_small_and_quick(run):
     asked = AskedRun(**run)
-    assert len(encoded(timeline(asked))) < 150_000
+    assert len(encoded(timeline(asked))) < 160_000
     predicting, drawing = [], []
     for _ in range(7):
         begun = time.process_time()

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from syncwall.answer.improvements import not_offered_in
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.priced import may_fit
@@ -83,8 +84,11 @@ def _machine(words: str, changed: Run | None) -> Variants:
 
 
 def _kernels(run: Run) -> Variants:
-    other = "fused" if ResolvedSoftware.of(run.software).kernels == "eager" else "eager"
-    yield from _software(run, kernels=other)
+    family = framework_or_default(run.software.framework)
+    if ResolvedSoftware.of(run.software).kernels == "eager":
+        yield from _software(run, kernels="fused")
+    elif "kernels" in family.untuned or family.kernels != "fused":  # it depends on torch.compile
+        yield from _software(run, kernels="eager")
 
 
 def _launch_blocking(run: Run) -> Variants:
@@ -110,7 +114,9 @@ def _graphs(run: Run) -> Variants:
 
 def _attention(run: Run) -> Variants:
     now = ResolvedSoftware.of(run.software).attention
-    for other in _KERNELS:
+    had = framework_or_default(run.software.framework).attention.values()
+    oldest = max(map(_KERNELS.index, had))
+    for other in _KERNELS[: oldest + 1]:
         if other != now:
             scores = {"kept_attention_scores": other == "unfused"}
             yield from _changed(run, {"attention": other}, scores, f"attention {other}")
@@ -144,7 +150,8 @@ def _overlap_ep(run: Run) -> Variants:
 
 
 def _recompute(run: Run) -> Variants:
-    for other in framework_or_default(run.software.framework).recomputes:
+    family = framework_or_default(run.software.framework)
+    for other in family.available(family.recomputes, run.software.date):
         if other != run.layout.recompute:
             yield from _layout(run, recompute=other, recompute_layers=None)
 
@@ -249,6 +256,10 @@ UNPRICED_MEAN: Final = 0.2
 """Mean slowdown, as a logarithm, of what no description can say; assumed."""
 ENOUGH: Final = 0.7
 """Share of the gap that a suspect must explain to be enough."""
+STATED: Final = 1 / 3
+"""Weight of what contradicts the description over that of what nobody stated; assumed."""
+OPT_IN: Final = ("offload",)
+"""What nobody has who did not switch it on."""
 LEAST: Final = 0.01
 """Change of the step, as a logarithm, below which it explains nothing."""
 
@@ -321,6 +332,11 @@ class Gap(Answer):
         return is_wrong(self.ratio)
 
     @property
+    def ranked(self) -> list[Suspect]:
+        """All of them, the likeliest first."""
+        return sorted((*self.suspects, *self.unpriced), key=lambda one: -one.probability)
+
+    @property
     def is_explained(self) -> bool:
         """True if one of the suspects alone explains most of it."""
         return any(one.explained >= ENOUGH for one in self.suspects)
@@ -340,7 +356,7 @@ def gap_of(prediction: Prediction) -> Gap | None:
     return None if prediction.run.measured is None else gap(prediction, prediction.run.measured)
 
 
-def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str) -> Gap:
+def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str | float) -> Gap:
     """What would explain that a run, predicted or not yet, was as fast as `measured`.
 
     Examples:
@@ -358,8 +374,7 @@ def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str)
         True
     """
     prediction = predicted if isinstance(predicted, Prediction) else predict(predicted)
-    speed = MeasuredSpeed.model_validate(measured)
-    measured_s = prediction.seconds_of(speed)
+    measured_s = prediction.seconds_of(prediction.run.speed(measured))
     with catalogue_overlay(prediction.pricing.catalogue):
         tried = [*_priced(prediction, measured_s), *_unpriced(prediction, measured_s)]
     seen = log(measured_s / prediction.step_s)
@@ -382,9 +397,12 @@ def _suspect(fields: dict[str, Any], probability: float, explained: float) -> Su
 def _priced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[str, Any], float]]:
     """Every suspect that goes the right way, at its best variant, with how well all of them fit."""
     seen, doubt = log(measured_s / prediction.step_s), _usual_deviation(prediction)
+    before = not_offered_in(prediction.run).keys()
     for key, variants in SUSPECTS.items():
         fits: list[tuple[float, dict[str, Any]]] = []
         for detail, run in variants(prediction.run):
+            if not_offered_in(run).keys() - before:
+                continue
             other = prediction.again(run)
             step_s, price = other.step_s, log(other.step_s / prediction.step_s)
             if price * seen > 0 and abs(price) >= LEAST and _could_run(other, prediction):
@@ -403,13 +421,25 @@ def _priced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[st
                 )
         if fits:
             best = max(fits, key=lambda one: one[0])[1]
-            yield best, _table()[key]["often"] * sum(fit for fit, _ in fits) / len(fits)
+            often = _table()[key]["often"] * (STATED if _is_deliberate(key, best["run"], prediction) else 1.0)
+            yield best, often * sum(fit for fit, _ in fits) / len(fits)
+
+
+def _is_deliberate(key: str, run: Run, prediction: Prediction) -> bool:
+    """True if it contradicts what somebody stated, or nobody has it who did not switch it on."""
+    asked = prediction.settled.asked
+    parts = ((asked.layout, run.layout), (asked.software, run.software))
+    return key in OPT_IN or any(
+        getattr(said, name) not in (None, getattr(tried, name), type(said).model_fields[name].default)
+        for said, tried in parts
+        for name in type(said).model_fields
+    )
 
 
 def _could_run(other: Prediction, prediction: Prediction) -> bool:
     """True if it may fit, or needs no more memory than the run, which ran."""
     least = other.memory_bytes <= prediction.memory_bytes
-    return least or may_fit(other.memory_bytes, other.cluster.device)
+    return least or bool(may_fit(other.memory_bytes, other.cluster.device))
 
 
 def _unpriced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[str, Any], float]]:

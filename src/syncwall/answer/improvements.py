@@ -4,16 +4,25 @@ Proposals are the best of these changes, and what a search leaves as it is can b
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import nan
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from syncwall.answer.many import TimedLayout, timed_layouts
+from syncwall.answer.difference import Ratio, step_deviation
+from syncwall.answer.many import TimedLayout, memory_of, timed_layouts
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.answer.settled import CHOSEN, ways
+from syncwall.answer.priced import MemoryMargin
+from syncwall.answer.settled import (
+    CHOSEN,
+    chosen_words,
+    complete_layouts,
+    fitting,
+    preferred,
+    virtual_stage_counts,
+)
 from syncwall.catalogue import catalogue_overlay
 from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Run
@@ -103,12 +112,6 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
-def virtual_stage_counts(layers: int, pp: int) -> list[int]:
-    """Virtual stages above one that cut the layers evenly; embedding and output layer may count."""
-    cuts = range(2, layers // pp + 2)
-    return [n for n in cuts if layers % (pp * n) == 0 or (layers + 2) % (pp * n) == 0]
-
-
 def _ranks(run: Run, family: Framework) -> list[int]:
     return divisors(run.gpus)
 
@@ -122,9 +125,7 @@ def _experts(run: Run, family: Framework) -> list[int]:
 
 
 def _virtual_stages(run: Run, family: Framework) -> list[int]:
-    if Schedule.INTERLEAVED not in family.schedules:
-        return [1]
-    return [1, *virtual_stage_counts(run.model.layers, run.layout.pp)]
+    return [1, *virtual_stage_counts(run.model, run.layout.pp, family, run.software.date)]
 
 
 def _schedules(run: Run, family: Framework) -> list[Schedule]:
@@ -164,13 +165,13 @@ def _moe(run: Run) -> bool:
 
 LEVERS: Final = (
     Lever("micro_batch", _replica_batch),
-    Lever("recompute", lambda run, family: family.recomputes),
+    Lever("recompute", lambda run, family: family.available(family.recomputes, run.software.date)),
     Lever("tp", _ranks),
     Lever("pp", _ranks),
     Lever("cp", _ranks),
     Lever("ep", _experts, _moe),
     Lever("etp", lambda run, family: (1, run.layout.tp), _moe),
-    Lever("shard", lambda run, family: sorted(set(family.shards)), _replicas),
+    Lever("shard", lambda run, family: family.available(sorted(family.shards), run.software.date), _replicas),
     Lever("shard_degree", _degrees, _sharded),
     Lever("virtual_stages", _virtual_stages, _several("pp")),
     Lever("schedule", _schedules, _several("pp")),
@@ -194,13 +195,17 @@ many layers the ends of a pipeline have, which `balanced_stages` stands for."""
 
 WORTH: Final = 0.005
 """Share of a step that a change must save to be named."""
+MOST_VIRTUAL_STAGES: Final = 8
+"""Of a pipeline rank, above which nobody is advised to go; assumed."""
+LONG_SEQUENCE: Final = 16_384
+"""Tokens from which on a sequence is worth splitting over ranks; assumed."""
 _HOST: Final = ("offload_optimizer", "offload_gradients", "offload_weights")
 """What may move to the host, that which costs least first."""
 _TIMES: Final = (2, 4, 8, 16, 32, 64)
 """Times the nodes that are tried."""
 
 
-@published("change gained_s memory_bytes layout=fields also nodes=run.nodes")
+@published("change gained_s probability memory_bytes layout=fields also nodes=run.nodes")
 @dataclass(frozen=True, slots=True)
 class Improvement:
     """A change and what it is predicted to bring.
@@ -230,6 +235,9 @@ class Improvement:
     """What was open and is chosen otherwise because of the change."""
     where: tuple[str, ...] = ()
     """Lines or parameters that it is about, the most important first."""
+    probability: float = nan
+    """That the step really is shorter with it, by the doubt about two runs of one setup; of a run that
+    does not fit, that it then does."""
 
     @property
     def run(self) -> Run:
@@ -270,9 +278,43 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
         found = [one for one in changed(prediction) if one.fits and one.gained_s > least_s]
         if not found and not prediction.has_headroom:
             nodes = (one for one in with_more_nodes(prediction) if one.fits)
-            return [*islice(nodes, 1), *islice(_on_the_host(prediction), 1)]
-    distinct = {one.run.layout: one for one in reversed(found)}  # said in two ways, once
-    return sorted(distinct.values(), key=lambda one: -one.gained_s)[:count]
+            best = [*islice(nodes, 1), *islice(_on_the_host(prediction), 1)]
+            return [replace(one, probability=_probability(prediction, one)) for one in best]
+        sensible = [one for one in found if is_sensible(prediction, one)]
+        if prediction.has_headroom or sensible:
+            found = sensible
+        distinct = {one.run.layout: one for one in reversed(found)}  # said in two ways, once
+        best = sorted(distinct.values(), key=lambda one: -one.gained_s)[:count]
+        return [replace(one, probability=_probability(prediction, one)) for one in best]
+
+
+def is_sensible(prediction: Prediction, one: Improvement) -> bool:
+    """True for what whoever tunes such a run would try.
+
+    No pipeline in one node, for adapters, for encoders or where the model has to be rewritten for it; no
+    tensor parallelism beyond the scale-up domain; no sequence is split below 16k tokens.
+    """
+    run, before, after = prediction.run, prediction.run.layout, one.run.layout
+    if after.pp > before.pp:
+        family = framework_or_default(run.software.framework)
+        small = run.gpus <= run.cluster.gpus_per_node or before.frozen_weights
+        if small or not prediction.traits.decoder or "pp" in family.rewrites:
+            return False
+    if after.tp > max(before.tp, run.cluster.domain_gpus):
+        return False
+    stages = after.virtual_stages if {"pp", "virtual_stages"} & one.fields.keys() else 1
+    if stages > max(before.virtual_stages, MOST_VIRTUAL_STAGES):
+        return False
+    return after.cp <= before.cp or run.seq >= LONG_SEQUENCE
+
+
+def _probability(prediction: Prediction, one: Improvement) -> float:
+    """That the change really saves time; that the run then fits, if it does not."""
+    if not prediction.has_headroom:
+        memory_bytes = prediction.memory_bytes + one.memory_bytes
+        return MemoryMargin.on(prediction.cluster.device, memory_bytes).probability
+    other = predict(one.run, prediction.pricing)
+    return Ratio(other.step_s, prediction.step_s, step_deviation(prediction, other)).probability
 
 
 def _program_changes(prediction: Prediction) -> list[Improvement]:
@@ -307,19 +349,21 @@ def changed(prediction: Prediction, fields: tuple[str, ...] = ()) -> list[Improv
     tried = list(_changes(prediction, fields))
     layouts = [layout for _, several in tried for layout in several]
     times = iter(timed_layouts(prediction.pricing, run.model, run.cluster, layouts, run.seq))
-    found, before = [], _not_offered(run, run.layout)
+    found, before = [], not_offered_in(run).keys()
     for change, several in tried:
-        best = min(islice(times, len(several)), key=lambda one: one.step_s)
-        missing = _not_offered(run, best.layout)
+        each = {one.layout: one for one in islice(times, len(several))}
+        seconds, memory = zip(*((one.step_s, one.memory_bytes) for one in each.values()), strict=True)
+        best = each[preferred(run, list(each), seconds, memory)]
+        missing = not_offered_in(run, best.layout).keys()
         if missing <= before and not missing & set(change.fields):
             found.append(_improvement(prediction, change, best))
     return found
 
 
-def _not_offered(run: Run, layout: Layout) -> set[str]:
-    """What of `layout` the framework of the run cannot run."""
-    family, experts = framework_or_default(run.software.framework), run.model.moe is not None
-    return not_offered(family, run.software.date, layout, experts=experts)
+def not_offered_in(run: Run, layout: Layout | None = None) -> dict[str, str]:
+    """What of `layout`, or of its own, the framework of a settled run cannot run, and why."""
+    family = framework_or_default(run.software.framework)
+    return not_offered(family, run.software, layout or run.layout, run.model)
 
 
 def _improvement(prediction: Prediction, change: SingleChange, best: TimedLayout) -> Improvement:
@@ -335,20 +379,32 @@ def _improvement(prediction: Prediction, change: SingleChange, best: TimedLayout
 
 
 def _also(before: Layout, after: Layout, change: SingleChange) -> dict[str, Any]:
-    """Fields that are chosen otherwise."""
-    values = {name: getattr(after, name) for name in CHOSEN if name not in change.fields}
-    return {name: value for name, value in values.items() if value != getattr(before, name)}
+    """Fields that are chosen otherwise; recomputation with its layers or modules."""
+    changed = [
+        name
+        for name in CHOSEN
+        if name not in change.fields and chosen_words(before, name) != chosen_words(after, name)
+    ]
+    return {
+        name: chosen_words(after, name) if name == "recompute" else getattr(after, name) for name in changed
+    }
 
 
 def _changes(prediction: Prediction, fields: tuple[str, ...]) -> Iterator[tuple[SingleChange, list[Layout]]]:
     """Changes (of `fields`, or of all) that break no rule, each with the layouts it may mean."""
     run, asked = prediction.run, prediction.settled.asked
+    tried: list[tuple[SingleChange, list[Layout]]] = []
     for change in single_changes(run, asked, framework_or_default(run.software.framework)):
         if fields and change.field not in fields:
             continue
         layout = asked.layout.model_copy(update=change.fields).placed(run.gpus)
         if not broken_rules(run.model, layout.plain(), run.seq, run.gpus):
-            yield change, ways(asked.model_copy(update={"layout": layout}))[0]
+            tried.append((change, complete_layouts(asked.model_copy(update={"layout": layout}))))
+    memory = iter(memory_of(run.model, [one for _, several in tried for one in several], run.seq))
+    for change, several in tried:
+        used = list(islice(memory, len(several)))
+        is_one = len(several) == 1
+        yield change, several if is_one else fitting(several, used, run.cluster.device)[0]
 
 
 def _on_the_host(prediction: Prediction) -> Iterator[Improvement]:
@@ -362,7 +418,7 @@ def _on_the_host(prediction: Prediction) -> Iterator[Improvement]:
         if broken_rules(asked.model, layout.placed(asked.gpus).plain(), asked.seq, asked.gpus):
             continue
         other = predict(asked.model_copy(update={"layout": layout}), prediction.pricing)
-        if other.has_headroom and not _not_offered(other.run, other.run.layout) & set(fields):
+        if other.has_headroom and not not_offered_in(other.run).keys() & set(fields):
             yield _beside(prediction, other, ", ".join(_HOST[:count]), fields)
 
 

@@ -17,9 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.answer.published_runs import PublishedRun, published_run
 from syncwall.answer.site import DIFFER, UNKNOWN_SITE, USED, Site, Traits, distances, scale_of
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import opened_table, packed_or_plain, read_document
+from syncwall.public import published
 
 TABLE = packed_or_plain(BUILT_IN / "validation" / "residuals.csv")
 REGISTER = packed_or_plain(BUILT_IN / "validation" / "register.csv")
@@ -30,6 +32,7 @@ FAR = 2.0
 BEYOND = 1.0
 """The same for the distance beyond the largest validated run on the same kind of device, along
 GPUs, parameters or the length of sequences: eight, ten and eight times as much."""
+TIMES_BEYOND: Final = 8
 FEWEST_ORGANISATIONS = 5
 """Organisations with published runs from which on a kind of run is not rare."""
 MANY_GPUS = 512
@@ -40,6 +43,7 @@ Z80 = 1.2816
 """Half the width of the central 80% of a normal distribution, in deviations."""
 
 
+@published("id source ratio distance what=run.what measured=run.measured link=run.link")
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """The published run most like the one asked for."""
@@ -49,6 +53,13 @@ class Neighbour:
     ratio: float
     """Predicted over measured."""
     distance: float
+
+    @property
+    def run(self) -> PublishedRun:
+        """What was published of it."""
+        found = published_run(self.id, self.source)
+        assert found is not None, "its error is in the table that it was taken from"
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +286,17 @@ class _Table:
             return True
         beyond = np.array(traits.scale) - self.scale[same].max(axis=0)
         return bool(np.any(beyond > BEYOND))
+
+
+@lru_cache(maxsize=1)
+def validated_gpus() -> int:
+    """Most GPUs of any run that predictions were compared with; what is beyond is extrapolated."""
+    return max((int(float(line["gpus"])) for line in (*register_lines(), *_residuals())), default=1)
+
+
+def supported_gpus() -> int:
+    """GPUs beyond which nothing supports a prediction: where it is `BEYOND` every validated run."""
+    return TIMES_BEYOND * validated_gpus()
 
 
 @lru_cache(maxsize=1)

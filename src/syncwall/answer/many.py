@@ -57,10 +57,13 @@ SIZES: Final = (
     "micro_batch",
     "global_batch",
     "recompute",
+    "recompute_layers",
     "dispatcher",
     "overlap_ep",
 )
 """Fields in which layouts of one call may differ."""
+ALL_LAYERS: Final = 10**6
+"""Stands for all layers of a stage, as arrays cannot hold None."""
 _OTHERS: Final = tuple(name for name in Layout.model_fields if name not in SIZES)
 
 
@@ -133,7 +136,13 @@ def _alike(layouts: Sequence[Layout]) -> Iterator[tuple[list[int], Layout]]:
             yield indices, first
             continue
         arrays = {name: np.array([getattr(layouts[i], name) for i in indices]) for name in SIZES}
+        arrays["recompute_layers"] = np.array([recomputed_count(layouts[i]) for i in indices])
         yield indices, first.model_copy(update=arrays)
+
+
+def recomputed_count(layout: Layout) -> int:
+    """Layers of a stage that are recomputed if any are, as a number that arrays can hold."""
+    return ALL_LAYERS if layout.recompute_layers is None else layout.recompute_layers
 
 
 def _ledger(causes: dict[Cause, Any], index: int) -> dict[Cause, float]:

@@ -12,7 +12,7 @@ from syncwall import catalogue, plugins
 from syncwall.answer.contention import Contention, step_on_links
 from syncwall.answer.interval import UNKNOWN, PredictionInterval, interval
 from syncwall.answer.priced import (
-    MFU_CONVENTION,
+    RECORDED_CONVENTION,
     MemoryMargin,
     Priced,
     Verdict,
@@ -34,10 +34,12 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.nccl import algorithms
 from syncwall.describe import Cluster, Run, Software, lookup
 from syncwall.describe.faults import faults_of
+from syncwall.describe.run import MeasuredSpeed
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, Part, published
 from syncwall.timeline.program_replay import Share, kernel_shares, module_name
 from syncwall.work.block import Work
+from syncwall.work.flops import forward_flops
 from syncwall.work.host_memory import host_memory_bytes
 from syncwall.work.memory import Memory, fits, recorded_memory, step_memory
 from syncwall.work.program import NOTABLE, Program, RankProgram, unknown_share
@@ -200,7 +202,7 @@ class Prediction(Priced, Answer):
         "memory_interval_bytes fits_probability=room.probability",
         "memory_by_kind_bytes=memory_by_cause largest_batch ledger_s=ledger exposed_s",
         "model_flops=program.model_flops parameters=program.parameters unknown by_module by_source",
-        "next=improvements._recorded notes=program.noted",
+        "next=improvements._recorded notes=program.noted job=_job",
         text="What to expect of a recorded program.",
         name="ProgramPrediction",
     )
@@ -283,7 +285,7 @@ class Prediction(Priced, Answer):
     @property
     def mfu_convention(self) -> str:
         """Which FLOPs are counted, over which peak."""
-        return MFU_CONVENTION if self.is_recorded else mfu_convention(self.run.model)
+        return RECORDED_CONVENTION if self.is_recorded else mfu_convention(self.run.model)
 
     @property
     def site(self) -> Site:
@@ -310,6 +312,15 @@ class Prediction(Priced, Answer):
         """What this run is compared by with others."""
         run = self.run
         return Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
+
+    def seconds_of(self, speed: MeasuredSpeed) -> float:
+        """Seconds of this step at a `speed` that was measured, FLOP/s as the framework counts them."""
+        seconds = super().seconds_of(speed)
+        if speed.flop_per_s_per_gpu is None or not self.prices.setting.framework.logs_square_attention:
+            return seconds
+        run = self.run
+        causal, square = (forward_flops(run.model, run.seq, square=one)[0] for one in (False, True))
+        return seconds * float(square / causal)
 
     def again(self, run: Run) -> "Prediction":
         """Another run on the same network, measurements and site."""
@@ -364,7 +375,7 @@ class Prediction(Priced, Answer):
     @property
     def fits(self) -> bool:
         """False if the fullest GPU has too little memory even for the P10 of what it needs."""
-        return may_fit(self.memory_bytes, self.cluster.device)
+        return bool(may_fit(self.memory_bytes, self.cluster.device))
 
     @property
     def has_headroom(self) -> bool:

@@ -21,6 +21,7 @@ from syncwall.describe.run import MeasuredSpeed
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
 from syncwall.work.memory import usable_bytes
+from syncwall.work.number import Number, Truth
 
 LOW, HIGH = 0.86, 1.40
 """P10 and P90 of measured over predicted memory: the calibration half of the ultra-scale playbook,
@@ -56,9 +57,14 @@ class MemoryMargin:
         return NormalDist(0.0, spread / Z80).cdf(away)
 
 
-def may_fit(memory_bytes: float, device: Device) -> bool:
+def likely_fits(memory_bytes: Number, device: Device) -> Truth:
+    """True where a run fits with 90 %: the P90 of its memory is no more than the device has."""
+    return HIGH * memory_bytes <= float(device.memory.size_bytes)
+
+
+def may_fit(memory_bytes: Number, device: Device) -> Truth:
     """True unless even the P10 of a run's memory is more than the device has."""
-    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
+    return LOW * memory_bytes <= float(device.memory.size_bytes)
 
 
 BOTTLENECK: Final = 0.15
@@ -102,8 +108,9 @@ def tight(found: Verdict, need_bytes: float, device: Device) -> Verdict:
     """`found` for a run that may fit, though it needs more than can be counted on."""
     likely = MemoryMargin.on(device, need_bytes).probability
     size = float(device.memory.size_bytes)
-    words = f"memory is tight, {need_bytes / 1e9:.0f} of {size / 1e9:.0f} GB: {likely:.0%} likely to fit"
-    return replace(found, text=f"{found.text}; {words}")
+    words = "memory is tight" if likely >= 0.5 else "memory will probably not suffice"
+    need = f"{need_bytes / 1e9:.0f} of {size / 1e9:.0f} GB: {likely:.0%} likely to fit"
+    return replace(found, text=f"{found.text}; {words}, {need}")
 
 
 def too_large(need_bytes: float, device: Device) -> Verdict:
@@ -136,6 +143,7 @@ def limit_of(ledger: Ledger) -> Verdict:
 
 
 MFU_CONVENTION = "causal, dense 16-bit peak"
+RECORDED_CONVENTION = MFU_CONVENTION.replace("causal", "FLOPs as recorded")
 
 
 def mfu_convention(model: Model) -> str:
@@ -237,7 +245,8 @@ class Priced:
 
     def seconds_of(self, speed: MeasuredSpeed) -> float:
         """Seconds of this step at a `speed` that was measured."""
-        return speed.seconds(float(self.work.tokens), float(self.work.gpus), self.mfu * self.step_s)
+        at_peak_s = self.mfu * self.step_s
+        return speed.seconds(float(self.work.tokens), float(self.work.gpus), at_peak_s, self.peak_flop_per_s)
 
     def _utilisation(self, flops: float) -> float:
         return flops / self.step_s / float(self.work.gpus) / self.peak_flop_per_s

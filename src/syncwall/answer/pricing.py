@@ -237,6 +237,14 @@ def scale_up_held(machine: Cluster, share: float) -> Cluster | None:
     return _changed(machine, {"scale_up": domain.model_copy(update=changes)})
 
 
+def without_switch_reduction(machine: Cluster) -> Cluster | None:
+    """`machine` whose NVLink switches do not add (NVLS off); None if they never did."""
+    domain = machine.scale_up
+    if domain is None or not domain.in_switch_reduction:
+        return None
+    return _changed(machine, {"scale_up": domain.model_copy(update={"in_switch_reduction": False})})
+
+
 def with_power(run: Run, share: float) -> Run | None:
     """`run` on devices that are held to a `share` of their power; None if nobody states that."""
     device = run.cluster.device

@@ -16,7 +16,8 @@ from syncwall.ask.question import Argument, LocalFile, Progress, RunQuestion, qu
 from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Job, Layout, Run, Software
 from syncwall.describe.base import Description, part_of
-from syncwall.describe.files import RunFile
+from syncwall.describe.choice import translated
+from syncwall.describe.files import RunFile, run_keys
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.problems import InputError, option, refuse_unknown
 from syncwall.report import is_program
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from syncwall.job.job_comparison import Comparison
 
 _OF_RUN: Final = ("model", "cluster", "nodes", "gpus_per_node", "gpus", "seq")
+_BATCH: Final = "layout.global_batch"
 _BETWEEN: Final = re.compile(r",(?=[\w.-]+=)")
 """Commas before a key; those inside of a value are part of it."""
 
@@ -32,7 +34,8 @@ _BETWEEN: Final = re.compile(r",(?=[\w.-]+=)")
 class CompareQuestion(RunQuestion):
     """Compare runs with the first of them: time, tokens/s, MFU, memory, cost, and where time goes.
 
-    Each is predicted as `predict` does, and the answer says whether they can be told apart.
+    Each is predicted as `predict` does, what all leave open is chosen alike, and the answer says
+    whether they can be told apart.
 
     Exit code 1 if one of them does not fit.
     """
@@ -53,10 +56,13 @@ class CompareQuestion(RunQuestion):
         default_factory=dict
     )
     """The jobs, as in a job file: start 2027-01-01, price, spares 8, ..."""
+    best_layout: bool = False
+    """Search the best layout of every run; what is stated of a layout stays."""
 
     def answer(self, progress: Progress = quiet) -> "Comparison":
         """Each run, predicted, beside the first."""
-        from syncwall.job.job_comparison import compare
+        from syncwall.job.completion import Completion
+        from syncwall.job.job_comparison import comparison
 
         with catalogue_overlay(self.catalogue):
             asked = self._asked()
@@ -66,10 +72,18 @@ class CompareQuestion(RunQuestion):
                     f"{option('against')} cluster=NAME"
                 )
             found: list[Any] = []
-            for one in asked:
+            searched: list[Run] = []
+            for number, one in enumerate(asked, 1):
+                if self.best_layout:
+                    one, stated = _placed(one)  # noqa: PLW2901
+                    searched.append(stated)
                 found.append(one.answer())
-                progress(len(found) / len(asked))
-            answer = compare(*found)
+                progress(number / len(asked))
+            jobs = [(one.prediction, one) if isinstance(one, Completion) else (one, None) for one in found]
+            answer = comparison(jobs, alike=not self.best_layout)
+            pairs = zip(answer.runs, searched, strict=False)
+            runs = [replace(one, searched=stated) for one, stated in pairs]
+            answer = replace(answer, runs=tuple(runs)) if runs else answer
         clusters = {one.prediction.cluster.name for one in answer.runs}
         if (self.calibration or self.known_run or self.site) and len(clusters) > 1:
             raise InputError.of(
@@ -112,6 +126,28 @@ class CompareQuestion(RunQuestion):
         )
 
 
+def _placed(question: PredictQuestion) -> tuple[PredictQuestion, Run]:
+    """The question about the best layout of its run, and the run as it was stated."""
+    from syncwall.plan.reference import PlanInputs, searched, usual_batch
+
+    if question.work is not None:
+        raise InputError.of(f"{option('best_layout')} is for descriptions, not for recorded programs")
+    run = question.run
+    stated = run if isinstance(run, StatedRun) else StatedRun.of_keys(run_keys(run))
+    batch = stated.get(_BATCH)
+    if batch is None and stated.has_batch:  # it follows from settings
+        batch = stated.run().layout.global_batch
+    if batch is None:
+        bare = stated.without_layout().run()
+        batch, _ = usual_batch(bare.model, bare.seq, bare.gpus)
+    known = question.measurements()
+    inputs = PlanInputs(stated.with_keys({_BATCH: batch}), known, question.known_site(known))
+    layout = run_keys(searched(inputs).run)["layout"]
+    del layout["dp"]  # it follows
+    found = stated.without_layout().with_keys({"layout": layout})
+    return question.model_copy(update={"run": found}), stated.with_keys({_BATCH: None}).run()
+
+
 def _changes(words: str | Mapping[str, Any]) -> dict[str, Any]:
     """The keys of one --against in full: "tp=4" is layout.tp."""
     if not isinstance(words, str):
@@ -122,6 +158,7 @@ def _changes(words: str | Mapping[str, Any]) -> dict[str, Any]:
         if not equals:
             message = f'"{word}" is not KEY=VALUE: write cluster=gb200-nvl72'
             raise InputError.of(message, key="against")
+        key, value = translated(key.strip(), value) or (key, value)
         name = key.strip().removeprefix("--").replace("-", "_")
         refuse_unknown(name, known, f'{option("against")}: unknown key "{key}"')
         found[known[name]] = value

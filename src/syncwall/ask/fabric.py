@@ -79,6 +79,8 @@ class FabricQuestion(RunQuestion):
     """Switch of the catalogue (`show switches`); leaf,spine,core if they differ."""
     radix: Annotated[str | None, Argument("PORTS")] = None
     """Ports of a switch, in the place of --switch; 64, or leaf,spine,core: 32,220,64."""
+    nic_rate: Annotated[str | None, Argument("RATE")] = None
+    """Rate of one NIC instead of the machine's, such as 800Gb/s; ports of switches follow."""
     speed: Annotated[str | None, Argument("RATE")] = None
     """Rate of these ports; faster ones than the NICs' are split. That of the NICs if not given."""
     oversubscription: Annotated[str, Argument("RATIO")] = "1"
@@ -138,14 +140,26 @@ class FabricQuestion(RunQuestion):
                 of_a_run = [key for key in stated.keys if key not in mine]
                 if of_a_run:
                     raise InputError.of(f"{option(of_a_run[0])} is of a run: add {option('model')} NAME")
-                nodes = lookup.cluster(stated.get("cluster") or _USUAL_CLUSTER)
+                nodes = self._rated(lookup.cluster(stated.get("cluster") or _USUAL_CLUSTER))
                 each = _count(stated, "gpus_per_node") or nodes.gpus_per_node
                 return nodes, None, _count(stated, "gpus") or (_count(stated, "nodes") or 0) * each
             if "cluster" not in stated:
                 stated = stated.with_keys({"cluster": _USUAL_CLUSTER})
         run, measured = stated if isinstance(stated, Run) else stated.run(), self.measurements()
+        if self.nic_rate is not None:
+            run = run.model_copy(update={"cluster": self._rated(run.cluster)})
         prediction = predict(run, measured=measured, site=self.known_site(measured))
         return run.cluster, prediction, run.gpus
+
+    def _rated(self, nodes: Cluster) -> Cluster:
+        """`nodes` with NICs of the rate that is stated."""
+        from syncwall.plan.network_scaling import Wires
+
+        nics = nodes.node.nics
+        if self.nic_rate is None or nics is None:
+            return nodes
+        rate = _parsed(self.nic_rate, Dimension.BYTES_PER_S, "nic_rate")
+        return Wires(nic=rate / float(nics.rate_bytes_per_s)).on(nodes)
 
     def _wiring(self, nodes: Cluster) -> "Wiring":
         """Nodes such as those of `nodes`, joined by the switches and rules that are stated."""

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class ExplainQuestion(Question):
     """Explain what files say: verdict, why, next.
 
-    Exit code 1 if something is wrong: a hang, a straggler, a slow benchmark, a costly setting.
+    Exit code 0 if all is healthy, 1 if something is wrong (a hang, a straggler, a slow benchmark, a
+    costly setting), 3 if that cannot be told.
     """
 
     verb = "explain"
@@ -34,7 +35,9 @@ class ExplainQuestion(Question):
     files: Annotated[tuple[LocalFile, ...], Argument("FILE", positional=True)] = ()
     """Profiler traces (Kineto), execution traces, NCCL logs, nccl-tests outputs, iperf3 and
     ib_write_bw, results of measure, flight-recorder dumps, topologies (NCCL XML, nvidia-smi topo
-    -m, lstopo), ibnetdiscover, nsys stats, operation tables; or directories of them, also mixed."""
+    -m, lstopo), ibnetdiscover, nsys stats, operation tables, logs of jobs and hosts that failed
+    (time-outs, out of memory, tracebacks, Xid, Slurm, Kubernetes), ibstat, dcgmi diag, nvidia-smi
+    -q; or directories of them, also mixed. - is standard input: paste a text and end it."""
     run: Annotated[LocalFile | None, Argument("FILE")] = None
     """A run file: predicted and measured stand side by side, and findings are priced."""
     against: tuple[LocalFile, ...] = ()
@@ -58,7 +61,9 @@ class ExplainQuestion(Question):
         from syncwall.explain.question import explain
 
         if not self.files:
-            raise InputError.of("name files or directories: syncwall explain traces/ nccl.log topo.txt")
+            raise InputError.of(
+                "name files or directories: syncwall explain traces/ nccl.log topo.txt, or - to paste"
+            )
         with catalogue_overlay(self.catalogue):
             run = StatedRun.of_file(self.run).run() if self.run is not None else None
             return explain(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ValidationError
 
-from syncwall import units
 from syncwall.answer.prediction import predict
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.site import UNKNOWN_SITE, Site
@@ -27,13 +26,14 @@ from syncwall.ask.question import (
 from syncwall.catalogue import Folders, catalogue_overlay, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Layout, Run
+from syncwall.describe.base import MOST, Seconds
 from syncwall.describe.faults import faults_of
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.plan.choices import Objective
 from syncwall.plan.reference import Reference, RunLike, start_of, usual_batch
 from syncwall.plan.search import search as layouts
+from syncwall.plan.space import held
 from syncwall.problems import InputError, Problem, option
-from syncwall.units import Dimension
 
 if TYPE_CHECKING:
     from syncwall.plan.answers import Plan
@@ -56,7 +56,7 @@ class LayoutsQuestion(RunQuestion):
 
     objective: Objective = "fastest"
     """The shortest step, the fewest GPU-hours, or the fewest GPUs."""
-    within: Annotated[str | None, Argument("TIME")] = None
+    within: Annotated[Seconds | None, Argument("TIME")] = None
     """Only steps of at most this time, such as 20s."""
     price: Annotated[float | None, Argument("USD")] = None
     """Of a GPU-hour in USD, for the cost."""
@@ -74,13 +74,14 @@ class LayoutsQuestion(RunQuestion):
         if self.settings is not None:
             format_named(self.settings)
         stated = self.stated
-        has_layout = stated.file.exists or stated.settings is not None
+        has_layout = _has_layout(self.run)
         counts, decided = gpu_counts(stated.keys.get("gpus")), pins(stated.keys)
         with catalogue_overlay(self.catalogue):
             run = self._run(stated, counts, has_layout=has_layout)
             measured = self.measurements()
             pricing = Pricing.of(run, measured=measured, site=self.known_site(measured))
-            batch, notes = _batch(run, decided.pop("global_batch", ()), has_layout=has_layout)
+            most = max(counts, default=run.gpus)
+            batch, notes = _batch(run, decided.pop("global_batch", ()), most, has_layout=has_layout)
             sizes = sizes_of(run.cluster, counts) if len(counts) > 1 else [run.cluster]
             found = layouts(
                 run.model,
@@ -88,12 +89,12 @@ class LayoutsQuestion(RunQuestion):
                 seq=run.seq,
                 global_batch=batch,
                 software=run.software,
-                pinned=decided,
+                pinned={**held(run.layout), **decided},
                 pricing=pricing,
                 progress=progress,
             )
-            most = units.parse(self.within, Dimension.SECONDS) if self.within else float("inf")
-            best = found.best(self.top, self.objective, within_s=most)
+            within_s = float("inf") if self.within is None else self.within
+            best = found.best(self.top, self.objective, within_s=within_s)
             now = predict(run, pricing) if has_layout else None
             plan = Plan.of(found, best, self.objective, now=now, price_usd_per_gpu_hour=self.price)
             return self._with_settings(replace(plan, notes=notes))
@@ -130,6 +131,13 @@ class LayoutsQuestion(RunQuestion):
         return StatedRun(keys, stated.settings, stated.file).run()
 
 
+def _has_layout(run: Run | StatedRun) -> bool:
+    """True if a layout stands in a file, in settings, or in a run that Python describes."""
+    if isinstance(run, Run):
+        return not run.layout.model_fields_set <= {"dp", "shard_degree"}  # which follow from the GPUs
+    return run.file.exists or run.settings is not None
+
+
 def gpu_counts(stated: Any) -> list[int]:
     """Counts written as 512, "512,1024" or "512..4096", which doubles; none if there are none."""
     if stated is None:
@@ -138,7 +146,7 @@ def gpu_counts(stated: Any) -> list[int]:
     try:
         if ".." in text:
             first, last = (int(part) for part in text.split(".."))
-            counts = [first]
+            counts = [first] if first <= last else [0]
             while 0 < counts[-1] * 2 <= last:
                 counts.append(counts[-1] * 2)
         else:
@@ -148,6 +156,8 @@ def gpu_counts(stated: Any) -> list[int]:
     if min(counts) < 1:
         message = f'"{text}" is not a count: write 512, 512,1024 or 256..4096'
         raise InputError.of(message, key="gpus")
+    if max(counts) > MOST:
+        raise InputError.of(f"{max(counts):,} GPUs are too many: write 1 to {MOST:,}", key="gpus")
     return counts
 
 
@@ -186,9 +196,9 @@ def sizes_of(cluster: Cluster, counts: Sequence[int]) -> list[Cluster]:
     return [cluster.with_gpus(count) for count in counts]
 
 
-def _batch(run: Run, stated: tuple[int, ...], *, has_layout: bool) -> tuple[int, tuple[str, ...]]:
-    """Sequences of one step: as stated, of the layout which the user has, or the usual ones, and
-    why.
+def _batch(run: Run, stated: tuple[int, ...], gpus: int, *, has_layout: bool) -> tuple[int, tuple[str, ...]]:
+    """Sequences of one step: as stated, of the layout which the user has, or the usual ones on
+    `gpus` GPUs, and why.
     """
     if len(stated) > 1:
         raise InputError.of("write one number", key="layout.global_batch")
@@ -198,7 +208,7 @@ def _batch(run: Run, stated: tuple[int, ...], *, has_layout: bool) -> tuple[int,
         return int(stated[0]), ()
     from syncwall.show.layout import sample
 
-    batch, why = usual_batch(run.model, run.seq)
+    batch, why = usual_batch(run.model, run.seq, gpus)
     said = f"{batch:,} {sample(run.model)}s a step ({why})"
     return batch, (f"{option('global_batch')} was left out: {said}",)
 
@@ -215,8 +225,9 @@ class WallQuestion(WorkQuestion):
 
     least: GpuCount | None = None
     """Fewest GPUs, with which efficiency is compared; the fewest on which the run fits."""
-    most: GpuCount = 2**20
-    """Most GPUs."""
+    most: GpuCount | None = None
+    """Most GPUs; as many as any validated run has if not given. Beyond is extrapolated, up to eight
+    times as many."""
     replica_batch: Count | None = None
     """Sequences of a replica in weak scaling; those of the run if not given."""
     best_layout: bool = False
@@ -293,7 +304,7 @@ def _start(asked: WorkQuestion, run: Run | StatedRun, free: Sequence[str] = ()) 
 def wall(  # noqa: PLR0913 - what may be asked of a wall
     run: RunLike,
     *,
-    most: int = 2**20,
+    most: int | None = None,
     least: int | None = None,
     replica_batch: int | None = None,
     best_layout: bool = False,
@@ -304,9 +315,10 @@ def wall(  # noqa: PLR0913 - what may be asked of a wall
     """How far a run scales: where efficiency falls, why, and what moves the wall.
 
     `run` is a `Run`; or its keys, or a run file, in which GPUs, batch and layout that nobody states
-    are chosen. The curves go up to `most` GPUs and compare with `least`, the fewest on which the
-    run fits if not given. `replica_batch` are the sequences of a replica in weak scaling. With
-    `best_layout` the best layout is searched at every count, also if one is stated.
+    are chosen. The curves go up to `most` GPUs, those of the largest validated run if not given, and
+    compare with `least`, the fewest on which the run fits if not given. `replica_batch` are the
+    sequences of a replica in weak scaling. With `best_layout` the best layout is searched at every
+    count, also if one is stated.
 
     Examples:
         >>> import syncwall as sw

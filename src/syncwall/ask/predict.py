@@ -13,6 +13,8 @@ from syncwall.ask.question import Argument, LocalFile, Progress, QueuePairs, Wor
 from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Cluster, Job, Run
 from syncwall.describe.no_effect import without_effect
+from syncwall.describe.run import MeasuredSpeed
+from syncwall.describe.software import usual_switches
 from syncwall.describe.stated import stated_keys
 from syncwall.network import Routing
 from syncwall.problems import InputError, option
@@ -45,9 +47,11 @@ class PredictQuestion(WorkQuestion):
     """Tokens to train on (15T): predict the whole job, from failures to the bill."""
     steps: Annotated[Any, Argument("N", group="job")] = None
     """Optimizer steps, as another way to say how long the job is."""
+    samples: Annotated[Any, Argument("N", group="job")] = None
+    """Sequences or images to train on (epochs x those of the data), as another way to say it."""
     measured: Annotated[Any, Argument("SPEED", group="job")] = None
-    """How fast the run really is (5100tok/s/gpu, 9.1s, 38%mfu; the key of a run file): what would
-    explain the gap, and how to tell."""
+    """How fast the run really is (5100tok/s/gpu, 9.1s, 1.2it/s, 296TFLOP/s/GPU, 38%mfu; the key of a
+    run file): what would explain the gap, and how to tell."""
     job: Annotated[dict[str, Any], Argument(keys_of=Job, elsewhere=("run", "tokens", "steps"))] = Field(
         default_factory=dict
     )
@@ -78,10 +82,24 @@ class PredictQuestion(WorkQuestion):
         """The prediction: of a step, of a job, or of what a step is part of."""
         with catalogue_overlay(self.catalogue):
             if self.work is not None:
-                self.refuse_beside_work("fabric", "measured", "rl", "islands")
-                return self.recorded()
+                self.refuse_beside_work("fabric", "measured", "rl", "islands", "life")
+                return self._recorded(progress)
             section = self._section()
             return self._around(section) if section else self._step(progress)
+
+    def _recorded(self, progress: Progress) -> Answer:
+        """The step of a recorded program, or a job that repeats it."""
+        prediction, keys = self.recorded(), self._length() | self.job
+        if not keys:
+            return prediction
+        from syncwall.job.completion import recorded_job
+
+        return _completed(recorded_job(prediction, keys), prediction, progress)
+
+    def _length(self) -> dict[str, Any]:
+        """How long the job is, in the ways that are stated."""
+        length = {"tokens": self.tokens, "steps": self.steps, "samples": self.samples}
+        return {key: value for key, value in length.items() if value is not None}
 
     def _step(self, progress: Progress) -> Answer:
         from syncwall.answer.prediction import predict
@@ -92,13 +110,25 @@ class PredictQuestion(WorkQuestion):
         job = self._job(run)
         shared = self._shared_links(run.cluster)
         prediction = predict(run, network=shared, site=self.known_site(known), measured=known)
-        idle = (
-            tuple(without_effect(self.stated.values)) if self.stated.file.exists or self.stated.keys else ()
-        )
-        prediction = replace(prediction, without_effect=idle) if idle else prediction
+        prediction = replace(prediction, without_effect=self._notes(prediction))
         if job is None:
             return prediction
         return _completed(job, prediction, progress)
+
+    def _notes(self, prediction: "Prediction") -> tuple[str, ...]:
+        """What of the question changes nothing, or means something else in the framework named."""
+        stated = self.stated
+        if not (stated.file.exists or stated.keys):
+            return ()
+        run, family = prediction.run, prediction.prices.setting.framework
+        idle = without_effect(stated.values, run.layout, usual_switches(run.layout, family, run.software))
+        flags = [key for key in ("compiled", "eager") if getattr(self, key)]
+        alone = [f"{key} has no effect: it is of a recorded program (`work`)" for key in flags]
+        measured = stated.values.get("measured") if self.measured is None else self.measured
+        if isinstance(measured, int | float | str) and MeasuredSpeed.model_validate(measured).logged:
+            name = prediction.run.software.framework
+            alone.append(f"measured {measured} is read as tokens/s/GPU, which is what {name} logs")
+        return (*alone, *idle, *stated.notes)
 
     def _shared_links(self, cluster: Cluster) -> "SharedLinks | None":
         """The links that flows share; None if no fabric is named."""
@@ -119,8 +149,13 @@ class PredictQuestion(WorkQuestion):
 
     def _job(self, run: Run) -> Job | None:
         """The job of a run, or what is left of it after its life; None if nobody states a job."""
-        length = {"tokens": self.tokens, "steps": self.steps}
-        keys = {key: value for key, value in length.items() if value is not None} | self.job
+        keys = self._length() | self.job
+        if "samples" in keys:
+            if {"steps", "tokens"} & keys.keys():
+                raise InputError.of("write one length of the job", key="samples")
+            from syncwall.job.completion import steps_of
+
+            keys["steps"] = steps_of("samples", keys.pop("samples"), run.layout.global_batch)
         if self.life is None:
             return self.stated.file.job(run, keys)
         from syncwall.watch.life import life_of, rates_of, read_life, rest_of
@@ -143,7 +178,7 @@ class PredictQuestion(WorkQuestion):
         if len(meant) > 1:
             raise InputError.of(f"{' and '.join(meant)} are two questions: leave out one of them")
         section = "rl" if meant[0] == "rl" else "islands"
-        beside = [key for key in ("tokens", "steps", "life") if getattr(self, key) is not None]
+        beside = [key for key in ("tokens", "steps", "samples", "life") if getattr(self, key) is not None]
         beside += ["measured"] * (self.measured is not None)
         beside += ["fabric"] * (self.fabric is not None) + [f"job.{key}" for key in self.job]
         if section == "rl":

@@ -28,6 +28,7 @@ from syncwall.describe.names import files_refused
 from syncwall.describe.stated import StatedRun
 from syncwall.problems import InputError, Problem, option
 from syncwall.public import Answer
+from syncwall.units import plural
 
 if TYPE_CHECKING:
     from syncwall.answer.known import SiteFile
@@ -112,7 +113,9 @@ def _local(path: Path) -> Path:
 def _files(value: Any) -> Any:
     """Paths of files; what Python describes in their place stays as it is."""
     if isinstance(value, list | tuple):
-        return tuple(_local(Path(one)) for one in value)
+        return tuple(map(_files, value))
+    if isinstance(value, bool | int | float | dict | bytes):
+        raise _error(f"{value!r} is not a path")
     return _local(Path(value)) if isinstance(value, str | Path) else value
 
 
@@ -141,6 +144,8 @@ def _stated(value: Any) -> Run | StatedRun:
         return value
     if isinstance(value, Mapping):
         return StatedRun.of_keys(value)
+    if not isinstance(value, str | Path):
+        raise _error(f'"{value}" is not a run: write its keys, or the name of a run file')
     return StatedRun.of_file(_local(Path(value)))
 
 
@@ -244,8 +249,8 @@ class WorkQuestion(RunQuestion):
             raise InputError.of(
                 f"write {option('cluster')} NAME: the machine that the recorded program runs on"
             )
-        self._refuse_fixed(free)
         program = read_program(self.work) if isinstance(self.work, Path) else self.work
+        self._refuse_fixed(free, program.world_size)
         return predict(
             program,
             cluster=lookup.cluster(stated.get("cluster")),
@@ -254,17 +259,17 @@ class WorkQuestion(RunQuestion):
             measured=self.measurements(),
         )
 
-    def _refuse_fixed(self, free: Sequence[str]) -> None:
-        """Refuse keys that a recorded program has fixed."""
+    def _refuse_fixed(self, free: Sequence[str], ranks: int) -> None:
+        """Refuse keys that a recorded program has fixed, but for GPUs that are its `ranks`."""
         if "software.kernels" in self.stated:
             instead = f"{option('compiled')} or {option('eager')}"
             raise InputError.of(f"{option('kernels')} is for descriptions: write {instead}")
-        taken = ("cluster", "software", *free)
+        taken = ("cluster", "software", *free, *["gpus"] * (self.stated.get("gpus") == ranks))
         keys = [key for key in self.stated.keys if key.partition(".")[0] not in taken]
         if keys:
             raise InputError.of(
-                f"{option(keys[0])} cannot be changed in a recorded program: "
-                "record it again with other arguments"
+                f"{option(keys[0])} cannot be changed in a program recorded with "
+                f"{plural(ranks, 'rank')}: record it again with other arguments"
             )
 
     def refuse_beside_work(self, *keys: str) -> None:

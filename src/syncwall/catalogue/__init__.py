@@ -168,8 +168,10 @@ def _other_kind(kind: CatalogueKind, name: str) -> str:
     found = f", which is a {other}"
     if kind is not CatalogueKind.CLUSTER or other is not CatalogueKind.DEVICE:
         return found
-    having = ", ".join(at for at, path in paths(kind).items() if _has_device(path, name))
-    return f"{found}; clusters with it: {having or 'none here, write yours as a file'}"
+    having = [at for at, path in paths(kind).items() if _has_device(path, name)]
+    device = read_document(known(other, name) or Path()).value
+    having += [f"1x{_plain(name)} to 8x{_plain(name)}"] * ("pcie" in device and "scale_up" not in device)
+    return f"{found}; clusters with it: {', '.join(having) or 'none here, write yours as a file'}"
 
 
 def _has_device(path: Path, name: str) -> bool:

@@ -1,6 +1,6 @@
 """The command line: a verb is parsed into its question, asked, and the answer written.
 
-Holds `main`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong.
+Holds `main`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong, 3 it cannot be told.
 """
 
 import errno

@@ -34,7 +34,7 @@ PARTS: Final = {
         "layouts": "the fastest, cheapest or smallest layouts of a model on a cluster",
         "wall": "how far a run scales, what stops it, what moves the wall",
         "network": "the slowest network on which a run stays efficient",
-        "fabric": "switches, cables, failures and cost of a fabric, and its effect",
+        "fabric": "switches, cables and failures of a fabric, its effect on a run",
         "placement": "nodes and rank order of several jobs on one fabric",
     },
     "measure": {
@@ -55,6 +55,7 @@ PARTS: Final = {
 """Verbs with parts, and what each part does."""
 _OUTPUTS: Final = {
     "predict": "PredictOutput",
+    "compare": "CompareOutput",
     "plan layouts": "LayoutsOutput",
     "plan wall": "WallOutput",
     "plan fabric": "FabricOutput",

@@ -20,7 +20,8 @@ from syncwall.ask.question import Argument
 from syncwall.catalogue import CatalogueKind
 from syncwall.cli.run_flags import RunFlags
 from syncwall.describe.base import MAY_BE_OPEN, Description, dimension_of, part_of, parts_of
-from syncwall.describe.choice import Choice, documented, ours, text_of
+from syncwall.describe.choice import Choice, documented, ours, text_of, translated
+from syncwall.describe.faults import example
 from syncwall.describe.software import Month
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.problems import InputError, did_you_mean
@@ -181,8 +182,9 @@ def _value(annotation: Any, choices: tuple[str, ...]) -> str:
     if any(get_origin(one) is tuple for one in inner):
         return "LIST"
     bare = {get_args(one)[0] if get_origin(one) is Annotated else one for one in inner}
-    if any(isinstance(one, type) and issubclass(one, Description) for one in bare):
-        return '"{KEY: VALUE}"'
+    part = next((one for one in bare if isinstance(one, type) and issubclass(one, Description)), None)
+    if part is not None:
+        return f'"{example(part)}"'
     if choices:
         return _joined(choices)
     if Month in inner:
@@ -230,6 +232,7 @@ def parsed(flags: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
     or a cluster that stands where a file would.
     """
     known = {name: one for one in flags for name in (one.letter, one.short, one.name) if name}
+    words = _translated(words, known)
     free = [one for one in flags if not one.is_named]
     found: dict[str, Any] = {}
     takes: Flag | None = None
@@ -259,6 +262,23 @@ def parsed(flags: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
     missing = [one.name for one in free if one.is_required]
     if missing:
         raise InputError.of(f"{missing[0]} is missing")
+    return found
+
+
+def _translated(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
+    """`words` with flags of others that have one meaning here: `--compile false` is `--kernels eager`."""
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        name, equals, value = (word := rest.pop(0)).partition("=")
+        key, _ = translated(name, "") or ("", "")
+        if not name.startswith("--") or f"--{key}" not in known or name in known:
+            found.append(word)
+            continue
+        if not equals:
+            value = rest.pop(0) if rest and not _is_flag(rest[0], known) else "true"
+        _, said = translated(name, value) or ("", value)
+        found += [f"--{key}", said]
     return found
 
 

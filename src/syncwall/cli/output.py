@@ -133,6 +133,17 @@ class PredictOutput(Output):
         return {"assumptions": True} if self.explain_assumptions else {}
 
 
+class CompareOutput(Output):
+    """What `compare` shows."""
+
+    details: bool = False
+    """Show every quantity with its interval, where the time goes, and what doubts rest on."""
+
+    def how(self, answer: "Answer") -> dict[str, Any]:
+        """Whether all of it is shown."""
+        return {"details": True} if self.details else {}
+
+
 class LayoutsOutput(Output):
     """What `plan layouts` writes."""
 

@@ -92,7 +92,9 @@ class ServeCommand(Command):
             from syncwall.web.application import served
             from syncwall.web.workers import check_processes
         except ImportError as error:
-            raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
+            raise InputError.of(
+                f"{error.name} is missing: pip install fastapi uvicorn plotly python-multipart brotli"
+            ) from None
         if self.files is not None and not self.files.is_dir():
             raise InputError.of(f"--files {self.files}: is no folder")
         options = self.access.options(self.host, self.findings, self.files and self.files.resolve())

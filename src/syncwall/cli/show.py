@@ -11,6 +11,7 @@ from syncwall.cli.output import Output
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
+    from syncwall.answer.published_runs import PublishedRun
     from syncwall.show.blocks import View
     from syncwall.show.records.listing import ShowRecord
 
@@ -46,7 +47,8 @@ class ShowCommand(Command):
     plugins), or one entry (device, link, cluster, model, price, framework, switch, failure, term,
     run)."""
     name: Annotated[str | None, Argument("NAME", positional=True)] = None
-    """Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model."""
+    """Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model; of a run that
+    was published, as predictions name it."""
     catalogue: LocalFolder | None = None
     """Look in this directory first (devices/NAME.yaml, ...)."""
     out: Annotated[Output, Argument(inline=True, group="output")] = Output()
@@ -60,7 +62,7 @@ class ShowCommand(Command):
         if self.what == folder and self.name is not None:
             raise InputError.of(f"`show {self.what}` lists all: for one write `show {kind} {self.name}`")
         if self.what == "run" and self.name is None:
-            raise InputError.of("`show run` needs a run file")
+            raise InputError.of("`show run` needs a run file, or the name of a published run")
         if self.what != folder and self.name is None:
             raise InputError.of(f"`show {self.what}` needs a name; `show {folder}` lists them")
         self.out.check()
@@ -94,16 +96,33 @@ def _list(kind: str) -> "tuple[View, ShowRecord]":
     return listing_view(CatalogueKind(kind)), ShowRecord(kind, listing(CatalogueKind(kind)))
 
 
+def _published(name: str) -> "PublishedRun | None":
+    """The published run of this name; None if it names a file; InputError if it is neither."""
+    from pathlib import Path
+
+    from syncwall.answer.published_runs import published_run
+    from syncwall.describe.names import looks_like_path
+
+    if looks_like_path(name) or Path(name).exists():
+        return None
+    found = published_run(name)
+    if found is None:
+        raise InputError.of(f'"{name}" is neither a file nor a published run, such as titan-202412-t1-0')
+    return found
+
+
 def _one(kind: str, name: str) -> "tuple[View, ShowRecord]":
     from syncwall.catalogue import CatalogueKind
     from syncwall.describe import lookup
     from syncwall.records import described, plain
-    from syncwall.show.entries import entry_view, term_view
+    from syncwall.show.entries import entry_view, published_run_view, term_view
     from syncwall.show.records.listing import ShowRecord
     from syncwall.show.terms import term
 
     if kind == "term":
         found = term(name)
         return term_view(found), ShowRecord(kind, entry=plain(found))
+    if kind == "run" and (published := _published(name)) is not None:
+        return published_run_view(published), ShowRecord(kind, entry=plain(published))
     entry = lookup.run(name) if kind == "run" else lookup.READERS[CatalogueKind(kind)](name)
     return entry_view(entry), ShowRecord(kind, entry=described(entry))

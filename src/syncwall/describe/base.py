@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -211,12 +211,17 @@ class Description(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _numbers_by_their_unit(cls, value: Any) -> Any:
-        """A bare number under a name that carries its unit, as JSON writes it, is in that unit."""
+        """A bare number under a name that carries its unit, as JSON writes it, is in that unit.
+
+        Words may be listed without brackets: a,b.
+        """
         if not isinstance(value, dict):
             return value
-        found = {}
+        found: dict[str, Any] = {}
         for name, stated in value.items():
             field = cls.model_fields.get(name)
+            if field is not None and isinstance(stated, str) and _lists_words(field.annotation):
+                found[name] = tuple(word.strip() for word in stated.split(","))
             if field is None or not field.alias:
                 continue
             dimension = dimension_of(field.annotation, *field.metadata)
@@ -371,6 +376,12 @@ def parts_of(annotation: Any) -> Iterator[Any]:
         yield from parts_of(part)
 
 
+def _lists_words(annotation: Any) -> bool:
+    """True for a list of words that are known: tuple[Literal[...], ...]."""
+    several = get_origin(annotation) is tuple
+    return several and any(get_origin(one) is Literal for one in parts_of(annotation))
+
+
 def part_of(annotation: Any) -> type[Description] | None:
     """The description in an annotation such as `Spikes` or `Spikes | None`; None for a list."""
     if get_origin(annotation) is tuple:
@@ -462,9 +473,9 @@ def _in_full(value: Any) -> str:
 
 
 def _in_our_words(error: ValidationError, described: type[Description]) -> ValidationError:
-    """`error`, which says of unknown names what to write instead, as it would of a file."""
+    """`error`, which says what to write instead, as it would of a file."""
     lines = error.errors(include_url=False, include_context=False)
-    if not any(line["type"] == "extra_forbidden" for line in lines):
+    if all(line["type"] in ("syncwall", "value_error") for line in lines):
         return error
     said = [
         InitErrorDetails(type=_error(words), loc=path, input=None)

@@ -148,6 +148,7 @@ WORDS: Final = {
     "gpus": "gpu num-gpus n-gpus ngpus world-size num-processes",
     "nodes": "num-nodes n-nodes nnodes num-machines",
     "gpus_per_node": "nproc-per-node procs-per-node",
+    "nic_rate": "rate nic-speed link-rate network-rate",
     "precision": "dtype bf16 fp16 fp32 fp8 fp4 mixed-precision amp torch-dtype",
     "shard": "zero zero-stage fsdp fsdp2 hsdp ddp sharding use-distributed-optimizer "
     "data-parallel-sharding-strategy",
@@ -159,18 +160,36 @@ WORDS: Final = {
     "schedule": "pipeline-schedule pipeline-parallel-schedule",
     "cluster": "machine hardware device gpu-type gpu-name instance system accelerator",
     "model": "model-name arch architecture hf-model model-name-or-path",
-    "lora": "lora-rank lora-r qlora peft",
+    "lora": "peft",
     "offload_optimizer": "cpu-offload offload optimizer-cpu-offload",
     "from": "config configuration config-file settings-file deepspeed-config",
-    "compiled": "torch-compile inductor",
+    "compiled": "inductor",
     "tokens": "train-tokens num-tokens total-tokens",
     "steps": "train-iters train-steps max-steps iterations",
     "calibration": "nccl-tests measured-links",
 }
 """By our key; flags are called as keys are."""
 
+_KERNELS: Final = {"true": "fused", "false": "eager"}
+TRANSLATED: Final[dict[str, tuple[str, dict[str, str]]]] = {
+    "compile": ("kernels", _KERNELS),
+    "torch-compile": ("kernels", _KERNELS),
+    "qlora": ("lora", {"true": "{rank: 16, weights: nf4}", "": "{rank: %s, weights: nf4}"}),
+    "lora-rank": ("lora", {"": "%s"}),
+    "lora-r": ("lora", {"": "%s"}),
+}
+"""Flags of others that are taken as they are: our key, and our words for theirs (empty: any other)."""
+
+
+def translated(word: str, value: str) -> tuple[str, str] | None:
+    """Our key and value for a flag of others ("--compile", "false"); None if it is none of them."""
+    key, words = TRANSLATED.get(word.lower().replace("_", "-").lstrip("-"), ("", {}))
+    return (key, words.get(value.lower()) or words.get("", "%s").replace("%s", value)) if key else None
+
 
 def ours(word: str) -> str | None:
     """Our key for what elsewhere is called `word` ("--micro-batch-size"); None if unknown."""
     plain = word.lower().replace("_", "-").lstrip("-")
+    if plain in TRANSLATED:
+        return TRANSLATED[plain][0]
     return next((key for key, words in WORDS.items() if plain in words.split()), None)

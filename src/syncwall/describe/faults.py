@@ -4,9 +4,10 @@ Holds `faults_of`.
 """
 
 import re
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from syncwall.describe.choice import ours
 from syncwall.documents import KeyPath
@@ -29,8 +30,24 @@ _NOT_WHAT: Final = {
     "dict_type": "a mapping of keys",
     "list_type": "a list",
     "tuple_type": "a list",
+    "path_type": "a path",
+    "finite_number": "a number",
+    "invalid_key": "a text, as keys are",
+    "none_required": "possible here: leave it out",
 }
 """What a value is not, by the kind of the fault."""
+_A_NAME: Final = "name: write letters, digits, . _ and -"
+_BOUNDS: Final = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+    "too_short": ("min_length", "a list or mapping of at least"),
+    "too_long": ("max_length", "a list of at most"),
+    "string_too_short": ("min_length", "letters, at least"),
+    "string_too_long": ("max_length", "letters, at most"),
+}
+"""The key of a bound in the context of a fault, and its words."""
 
 
 def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[KeyPath, str]]:
@@ -57,20 +74,69 @@ def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -
         return f'"{key}" is missing'
     if kind in ("syncwall", "value_error"):
         return words.removeprefix("Value error, ")
-    stated = f'"{str(fault["input"])[:60]}"'
-    if kind in _NOT_WHAT:
-        return f"{stated} is not {_NOT_WHAT[kind]}"
-    if kind in ("literal_error", "enum"):
-        *first, last = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
-        return f"{stated} is not known: write {', '.join(first)}{' or ' * bool(first)}{last}"
-    return f'"{key}": {words[:1].lower()}{words[1:]}'
+    return _mistaken(fault, path, described) or f'"{key}": {words[:1].lower()}{words[1:]}'
+
+
+def _mistaken(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -> str:
+    """What is wrong with a value, and what to write; nothing if no words are known for it."""
+    kind, context = fault["type"], fault.get("ctx", {})
+    said = ""
+    if kind in ("model_type", "tuple_type", "list_type"):
+        said = f"is not {_wanted(kind, path, described)}"
+    elif kind in _NOT_WHAT:
+        said = f"is not {_NOT_WHAT[kind]}"
+    elif kind in _BOUNDS:
+        bound, least = _BOUNDS[kind]
+        said = f"is out of range: write {least} {context[bound]:,.10g}"
+    elif kind == "string_pattern_mismatch":
+        is_month = context["pattern"].startswith("^20")
+        said = f"is not a {'month: write for example 2025-04' if is_month else _A_NAME}"
+    elif kind.startswith(("datetime", "date")):
+        said = 'is not a date: write for example "2026-09-01"'
+    elif kind in ("literal_error", "enum"):
+        *first, last = re.findall(r"'([^']*)'", str(context["expected"]))
+        said = f"is not known: write {', '.join(first)}{' or ' * bool(first)}{last}"
+    return said and f'"{str(fault["input"])[:60]}" {said}'
+
+
+def _wanted(kind: str, path: KeyPath, described: type[BaseModel]) -> str:
+    """What stands there instead, with an example: a mapping, an entry of the catalogue, a list."""
+    inside = _at(described, path)
+    if kind != "model_type":
+        several = inside is not _at(described, path[:-1])
+        return f"a list: write for example [{example(inside) if several else 'a, b'}]"
+    if "aliases" in inside.model_fields:
+        return "a name or a mapping of keys"
+    return f"a mapping of keys: write for example {example(inside)}"
+
+
+def example(described: type[BaseModel]) -> str:
+    """A mapping of this type as a file has it: what must be stated, or else what comes first."""
+    fields = described.model_fields.items()
+    needed = [one for one in fields if one[1].is_required()] or list(fields)[:1]
+    return f"{{{', '.join(f'{field.alias or name}: {_sample(field)}' for name, field in needed)}}}"
+
+
+def _sample(field: FieldInfo) -> str:
+    """A value that a field takes; quantities with their unit."""
+    within = [field.annotation, *get_args(field.annotation), *field.metadata]
+    units = (one.dimension.value for one in within if hasattr(one, "dimension"))
+    word = next((one for one in map(_word, within) if one), "")
+    inside = _model_in(field.annotation)
+    return next(units, "") or word or (example(inside) if inside else "16" if int in within else "NAME")
+
+
+def _word(annotation: Any) -> str:
+    first = get_args(annotation)[:1] if get_origin(annotation) is Literal else ()
+    return str(first[0]) if first else ""
 
 
 def _instead(key: str, described: type[BaseModel]) -> str:
     """What to write in the place of a `key` that is called otherwise, or stands elsewhere."""
     for word in filter(None, (key, ours(key))):
         if word in _keys(described):
-            return f": write `{word}`"
+            part = _at(described, (word,))
+            return f": write `{word}{'' if part is described else f': {example(part)}'}`"
         for name, field in described.model_fields.items():
             inside = _model_in(field.annotation)
             if inside is not None and word in _keys(inside):

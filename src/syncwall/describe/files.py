@@ -30,6 +30,8 @@ SECTIONS: Final = ("rl", "islands")
 """Keys of sections."""
 SITE: Final = "site"
 """Key of the site file: what `syncwall measure node` wrote about the machine of the run."""
+_SETTINGS: Final = (".toml", ".sh")
+"""Of files that hold settings of a framework, never a run."""
 _LENGTH: Final = ("tokens", "steps")
 """Keys of a job that have flags of their own; of which one takes the place of the other."""
 
@@ -57,6 +59,9 @@ class RunFile:
         """What it holds; read when first asked for."""
         if self.text is not None:
             return self.text
+        if self.path is not None and self.path.suffix in _SETTINGS:
+            said = f"is no run file: settings of a framework are given with {option('from')} {self.path.name}"
+            raise InputError.of(said, file=str(self.path))
         return read_document(self.path) if self.path is not None else Document()
 
     @property

@@ -204,12 +204,12 @@ class Checkpoints(Description):
     """Time between the end of one checkpoint and the start of the next; the best if not
     given."""
     storage_bytes_per_s: BytesPerSecond | None = Field(None, alias="storage")
-    """Rate at which the whole job writes; 1 GB/s a node, 100 GB/s at most, if not given."""
+    """Rate at which the whole job writes; 1 GB/s a node if not given."""
     read_bytes_per_s: BytesPerSecond | None = Field(None, alias="read")
     """Rate at which the whole job reads; as it writes if not given."""
-    blocking: bool = True
+    blocking: bool | None = None
     """Training waits until the checkpoint is written; else for a copy to host memory only, and the
-    checkpoint counts once it is written."""
+    checkpoint counts once it is written. If not given, it waits below 1,000 GPUs."""
     copy_bytes_per_s: BytesPerSecond | None = Field(None, alias="copy_rate")
     """Rate of one GPU's copy to host memory, for checkpoints that do not block; 1 GB/s if not
     given."""
@@ -227,7 +227,7 @@ class Failures(Description):
     deviation: Annotated[float, Field(ge=0, le=3)] | None = None
     """Standard deviation of the logarithm of the rate; that of the study if not given."""
     detection_s: Delay | None = Field(None, alias="detection")
-    """From a failure until somebody or something notices; 10 min if not given."""
+    """From a failure until it is noticed and found; if not given 10 min, from 1,000 GPUs on 4 min."""
     restart_s: Delay | None = Field(None, alias="restart")
     """From there until the checkpoint is read, without reading; 1 min and 8.5 ms for each GPU if
     not given."""

@@ -10,9 +10,10 @@ for it; `Layout.plain` takes the plainest one.
 """
 
 from functools import cache
+from math import ceil
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, WithJsonSchema, field_validator
 
 from syncwall.describe.base import (
     MOST_IMBALANCE,
@@ -120,6 +121,10 @@ class Recompute(Choice):
     """Whole layers; only their inputs are kept."""
 
 
+ATTENTION_ALONE: Final[tuple[RecomputeModule, ...]] = ("core_attn",)
+"""What selective recomputation was before modules could be named."""
+
+
 class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
     """The parallel layout of one training step."""
 
@@ -131,8 +136,9 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
     """Ranks that share one copy (HSDP if fewer than dp x cp); all of them if not given."""
     tp: Positive = 1
     """Tensor-parallel ranks."""
-    sp: bool = False
-    """Megatron's sequence parallelism: norms and dropout are split along tp too."""
+    sp: Annotated[Open[bool], WithJsonSchema({"type": "boolean"})] = OPEN
+    """Megatron's sequence parallelism: norms and dropout are split along tp too; as the framework
+    does if not given."""
     pp: Positive = 1
     """Pipeline stages."""
     virtual_stages: Open[Positive] = OPEN
@@ -166,7 +172,8 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
     micro_batch: Open[Positive] = OPEN
     """Sequences of one replica in one forward pass."""
     global_batch: Open[Sequences] = OPEN
-    """Sequences of one optimizer step over all replicas; one micro batch each if not given."""
+    """Sequences of one optimizer step over all replicas; one micro batch each if that is given, else
+    as many as give each GPU 8,192 tokens."""
     document_tokens: Positive | None = Field(None, alias="document")
     """Length of documents in packed sequences that the mask keeps apart, weighted by length."""
     precision: Open[Dtype] = OPEN
@@ -200,7 +207,7 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
     recompute_stops_early: Open[bool] = OPEN
     """A layer that is computed again stops before its last product, whose result the backward pass
     does not need (torch.utils.checkpoint without reentrance, from PyTorch 2.1 on; XLA)."""
-    recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    recompute_modules: tuple[RecomputeModule, ...] = ATTENTION_ALONE
     """With selective recomputation: what is computed again, in Megatron's words."""
     narrow_activations: Open[NarrowActivations] = OPEN
     """Activations that are kept in the 8 or 4 bits of the multiplications."""
@@ -264,20 +271,30 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
             cls(**{name: _end(column, end) for name, column in numbers.items()})
         return cls.model_construct(**{**PLAIN, **columns})
 
-    def placed(self, gpus: Any) -> "Layout":
-        """The same layout on `gpus` GPUs, with dp, shard_degree and global_batch filled in."""
+    def placed(self, gpus: Any, gpu_sequences: float = 0.0) -> "Layout":
+        """The same layout on `gpus` GPUs, with dp, shard_degree and global_batch filled in.
+
+        A batch that nobody states is one micro batch a replica, or `gpu_sequences` for each GPU if
+        that is open too. What is filled in for it or for `shard_degree` does not count as stated
+        (`model_fields_set`); the degree stays open as long as what is sharded does.
+        """
         ranks = self.model_ranks
         dp = gpus // ranks + (gpus < ranks) if is_open(self, "dp") else self.dp  # at least 1
-        whole = dp * self.cp
-        micro = PLAIN["micro_batch"] if is_open(self, "micro_batch") else self.micro_batch
-        batch = dp * micro if is_open(self, "global_batch") else self.global_batch
-        degree = whole if is_open(self, "shard_degree") else self.shard_degree
-        return self.model_copy(update={"dp": dp, "shard_degree": degree, "global_batch": batch})
+        is_whole = is_open(self, "shard_degree") and not is_open(self, "shard")
+        update = {"shard_degree": dp * self.cp} if is_whole else {}
+        if is_open(self, "global_batch"):
+            each = self.micro_batch
+            if is_open(self, "micro_batch"):
+                each = self.pp * max(ceil(gpu_sequences * ranks / self.pp), 1) if gpu_sequences else 1
+            update["global_batch"] = dp * each
+        found = self.model_copy(update={"dp": dp, **update})
+        found.model_fields_set.difference_update(update)
+        return found
 
     def plain(self) -> "Layout":
         """The same layout with the plainest value that the others allow where one is open."""
         left = [name for name in PLAIN if is_open(self, name)]
-        if not left:
+        if not left and not is_open(self, "shard_degree"):
             return self
         update = {name: PLAIN[name] for name in left}
         if "schedule" in left and "virtual_stages" not in left and self.virtual_stages > 1:
@@ -289,6 +306,8 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
             update["shard"] = Shard.ZERO1 if part else PLAIN["shard"]
         if "shard" in left and (self.offload_weights or self.offload_gradients):
             update["shard"] = Shard.FSDP if self.offload_weights else Shard.ZERO2
+        if is_open(self, "shard_degree") and self.dp is not None:
+            update["shard_degree"] = self.dp * self.cp
         return self.model_copy(update=update)
 
     def resolved(self, gpus: Any) -> "Layout":
@@ -346,6 +365,7 @@ def _end(column: Any, end: Literal["min", "max"]) -> Any:
 
 PLAIN: Final[dict[str, Any]] = {
     "shard": Shard.DDP,
+    "sp": False,
     "virtual_stages": 1,
     "schedule": Schedule.ONE_F_ONE_B,
     "balanced_stages": False,

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import CatalogueEntry, Description
-from syncwall.describe.device import Device
+from syncwall.describe.device import Device, Link
 from syncwall.describe.reading import validated
 from syncwall.documents import Document, read_document
 from syncwall.problems import InputError
@@ -28,6 +28,10 @@ _VARIANT: Final = re.compile(
     r"-(hf|base|instruct|chat|it|pt|bf16|original|v0\.\d|\d{4}|\d+e|17b)(?=-|$)", re.IGNORECASE
 )
 """Parts of a name that change nothing of the shape: of tuning, format, date."""
+_CARDS: Final = re.compile(r"(?P<count>[1-9]\d{0,6})\s*x\s*(?P<card>\w.*)", re.IGNORECASE)
+"""How a host with some cards is called."""
+_MOST_CARDS: Final = 8
+"""PCIe slots of one host."""
 _FILES: Final = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -107,6 +111,8 @@ def load(
             raise InputError.of(f'"{name}" is a path: only names of the catalogue are accepted here')
         path = _file(name, directory)
         path = path / "config.json" if path.is_dir() else path
+    elif kind is CatalogueKind.CLUSTER and (cards := _cards(name)) is not None:
+        return described.model_validate(cards)
     else:
         path = catalogue.find(kind, name)
         if not leading_here and catalogue.directories() == [catalogue.BUILT_IN]:
@@ -116,6 +122,40 @@ def load(
     if len(leading_here) >= _MOST_BASES:
         raise InputError.of(f"{_MOST_BASES} files are based on each other: one or two are enough")
     return _read(kind, described, path, leading_here)
+
+
+def _cards(name: str) -> dict[str, Any] | None:
+    """The keys of a machine that is called by its cards, such as 2x3090; None if `name` is no such name."""
+    found = _CARDS.fullmatch(name.strip())
+    if found is None or catalogue.known(CatalogueKind.CLUSTER, name):
+        return None
+    words = (found["card"], f"rtx-{found['card']}")
+    word = next((one for one in words if catalogue.known(CatalogueKind.DEVICE, one)), words[0])
+    device, count = load(CatalogueKind.DEVICE, Device, word), int(found["count"])
+    if device.scale_up is not None or device.pcie is None:
+        raise InputError.of(
+            f"{device.name} is no card of a PCIe slot: name a machine that has it (`syncwall show "
+            f"clusters`), and beside it that {count} of its GPUs are used"
+        )
+    if count > _MOST_CARDS:
+        raise InputError.of(
+            f"{count} cards in one host: up to {_MOST_CARDS} are described, as {_MOST_CARDS}x{word}"
+        )
+    link = load(CatalogueKind.LINK, Link, device.pcie)
+    return {
+        "name": f"{count}x{found['card'].lower()}",
+        "title": f"{count} x {device.title or device.name}",
+        "node": {"device": device, "gpus": count},
+        "scale_up": {
+            "gpus": count,
+            "topology": "pcie",
+            "link": device.pcie,
+            "rate_bytes_per_s": link.rate_bytes_per_s,
+        },
+        "provenance": {"trust": "assumed", "source": "syncwall-assumption"},
+        "note": f"{count} x {device.name} in one host, {link.title or link.name} to each card, "
+        "no NVLink bridge, no training network",
+    }
 
 
 def _of_hub(name: str, directory: Path | None) -> str:

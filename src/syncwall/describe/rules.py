@@ -5,16 +5,17 @@ and `not_offered` and `offered`, the same for what a framework can run. Both wal
 conditions, which are arithmetic that broadcasts.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layer_kinds import Stack
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
-from syncwall.describe.software import Framework, Month, at
+from syncwall.describe.software import Framework, Software, at, may_overlap_ep
+from syncwall.describe.switches import WIDE, Optimizer
 
 # Field to blame, condition that must hold, and what to say if it does not.
 LayoutRule = tuple[str, Any, str]
@@ -280,63 +281,141 @@ def can_share(m: Model, l: Any) -> Any:  # noqa: E741
     return together if m.moe is None else together | (l.expert_dp > 1)
 
 
-def not_offered(family: Framework, date: Month | None, layout: Layout, *, experts: bool = False) -> set[str]:
-    """What of one resolved `layout` the framework of that `date` cannot run, by field.
+def not_offered(
+    family: Framework, software: Software | None, layout: Layout, model: Model | None = None
+) -> dict[str, str]:
+    """What of one resolved `layout` the framework cannot run: field and reason.
 
-    Some frameworks ask for more where the model has `experts`.
+    Some frameworks ask for more by what the `model` is.
     """
-    return {field for field, holds in _offers(family, date, layout, experts) if not holds}
+    rules = _offers(family, software or Software(), layout, model)
+    return {field: says.format(f=family, l=layout) for field, holds, says in rules if not holds}
 
 
 def offered(
     family: Framework,
-    date: Month | None,
+    software: Software,
     layouts: Layout,
     insisted: Collection[str] = (),
-    *,
-    experts: bool = False,
+    model: Model | None = None,
 ) -> Any:
-    """True where the framework of that `date` can run the resolved `layouts`.
+    """True where the framework can run the resolved `layouts`.
 
     What somebody `insisted` on is taken for possible.
     """
     mask: Any = True
-    for field, holds in _offers(family, date, layouts, experts):
+    for field, holds, _ in _offers(family, software, layouts, model):
         if field not in insisted:
             mask = mask & holds
     return mask
 
 
-Condition = tuple[str, Any]
-"""Field to blame, and condition that must hold."""
+def _offers(f: Framework, software: Software, l: Any, m: Model | None) -> Iterator[LayoutRule]:  # noqa: E741
+    date, has_no = software.date, "{f.name} has no "
+    shards, recomputes = f.available(f.shards, date), f.available(f.recomputes, date)
+    yield "shard", _among(l.shard, shards) | (l.dp * l.cp == 1), has_no + "{l.shard.text}"
+    partial = _among(l.shard, f.partial_shards) | (l.shard_degree == l.dp * l.cp)
+    yield "shard_degree", partial, has_no + "shard_degree with {l.shard.text}"
+    yield "schedule", _among(l.schedule, f.schedules) | (l.pp == 1), has_no + "schedule {l.schedule.text}"
+    yield "recompute", _among(l.recompute, recomputes), has_no + "recomputation {l.recompute.text}"
+    yield "cp_kind", _among(l.cp_kind, f.cp_kinds) | (l.cp == 1), has_no + "cp_kind {l.cp_kind.text}"
+    if f.tp_needs_sp or (f.experts_need_sp and m is not None and m.moe is not None):
+        yield "sp", (l.tp > 1) <= l.sp, has_no + "tensor parallelism without sp"
+    if f.shards_hold_cp:
+        yield "shard", (l.shard != Shard.DDP) | (l.cp == 1), has_no + "ddp with cp"
+        yield "shard_degree", l.shard_degree % l.cp == 0, has_no + "shard_degree that cp does not divide"
+    yield from _switch_offers(f, l)
+    yield "async_tp", l.async_tp <= at(f.async_tp, date), has_no + "async_tp; overlap_tp is its async TP"
+    sends = _among(l.dispatcher, at(f.dispatchers, date)) | (l.ep == 1)
+    yield "dispatcher", sends, has_no + "dispatcher {l.dispatcher.text}"
+    further = 0 if m is None else m.mtp_layers
+    overlaps = l.overlap_ep <= may_overlap_ep(f, date, l, further)
+    yield "overlap_ep", overlaps, "{f.name} cannot exchange tokens beside computation in this layout"
+    if f.checks is not None:
+        yield from CHECKS[f.checks](l, m, software)
 
 
-def _offers(family: Framework, date: Month | None, l: Any, experts: bool) -> Iterator[Condition]:  # noqa: E741
-    yield "shard", _among(l.shard, family.shards) | (l.dp * l.cp == 1)
-    yield "schedule", _among(l.schedule, family.schedules) | (l.pp == 1)
-    yield "recompute", _among(l.recompute, family.recomputes)
-    yield "cp_kind", _among(l.cp_kind, family.cp_kinds) | (l.cp == 1)
-    if family.tp_needs_sp or (experts and family.experts_need_sp):
-        yield "sp", (l.tp > 1) <= l.sp
-    if family.shards_hold_cp:
-        yield "shard", (l.shard != Shard.DDP) | (l.cp == 1)
-        yield "shard_degree", l.shard_degree % l.cp == 0
-    yield from _switch_offers(family, l)
-    yield "async_tp", l.async_tp <= at(family.async_tp, date)
-    yield "dispatcher", _among(l.dispatcher, at(family.dispatchers, date)) | (l.ep == 1)
-    yield "overlap_ep", l.overlap_ep <= at(family.offers_overlap_ep, date)
-    # what is exchanged beside another micro batch must not wait for recomputation
-    yield "overlap_ep", l.overlap_ep <= (l.recompute != Recompute.FULL)
-
-
-def _switch_offers(family: Framework, l: Any) -> Iterator[Condition]:  # noqa: E741
+def _switch_offers(family: Framework, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     sharded = l.shard != Shard.DDP
     if not family.overlap_sharded_gradients:
-        yield "overlap_gradients", l.overlap_gradients <= (l.shard == Shard.DDP)
+        reduces = l.overlap_gradients <= (l.shard == Shard.DDP)
+        yield "overlap_gradients", reduces, "{f.name} reduces sharded gradients after the backward pass"
     acts = {"overlap_tp": l.tp > 1, "overlap_parameters": sharded}
     for switch, other in family.needs.items():
-        yield switch, (getattr(l, switch) & acts.get(switch, True)) <= getattr(l, other)
+        holds = (getattr(l, switch) & acts.get(switch, True)) <= getattr(l, other)
+        yield switch, holds, f"{{f.name}} needs {other} for {switch}"
 
 
-def _among(value: Any, some: tuple[Any, ...]) -> Any:
+def _megatron_checks(l: Any, m: Model | None, software: Software) -> Iterator[LayoutRule]:  # noqa: E741
+    """Those of `TransformerConfig` of Megatron-Core 0.16.1 and of `validate_args` of Megatron-LM."""
+    layers = None if m is None else m.layers
+    if l.offload_layers:
+        alone = (l.pp == 1) & (l.recompute == Recompute.NONE) & (layers is None or l.offload_layers < layers)
+        yield "offload_layers", alone, "{f.name} offloads layers without a pipeline and recomputation only"
+    sharded = (l.shard != Shard.DDP) & (l.optimizer == Optimizer.ADAM)
+    narrow = {"moment_dtype": l.moment_dtype != Dtype.FP32, "offload_optimizer": l.offload_optimizer}
+    for field, other in narrow.items():
+        yield field, not other or sharded, f"{{f.name}} needs Adam and a distributed optimizer for {field}"
+    plain = l.optimizer != Optimizer.MUON or (l.shard <= Shard.ZERO1)
+    yield "optimizer", plain, "{f.name} has no Muon with its FSDP"
+    some = l.recompute == Recompute.SELECTIVE
+    if m is not None:
+        latent, experts = m.attention.latent is not None, m.moe is not None
+        lacking = {"mla_up_proj": not latent, "moe_act": not experts}
+        missing = [name for name in l.recompute_modules if lacking.get(name)]
+        yield "recompute_modules", some <= (not missing), f"the model has no {' and '.join(missing)}"
+    if layers is None:
+        return
+    if l.recompute_layers is not None:
+        even = (l.recompute_layers * l.pp >= layers) | (l.recompute_layers % l.virtual_stages == 0)
+        says = "{f.name} recomputes equally many layers of each virtual stage"
+        yield "recompute_layers", (l.recompute != Recompute.FULL) | even, says
+    if l.precision in (Dtype.FP8, Dtype.MXFP8):
+        for field in WIDE:
+            says = f"{{f.name}} keeps no more {field} than a pipeline stage has layers"
+            yield field, getattr(l, field) <= layers // l.pp, says
+    ends = [one for one in (l.first_stage_layers, l.last_stage_layers) if one is not None]
+    if ends:
+        between, ranks = layers - sum(ends), (l.pp > len(ends)) * (l.pp - len(ends))
+        each = between // (ranks + (ranks == 0))
+        even = (each * ranks == between) & (each % l.virtual_stages == 0)
+        for one in ends:
+            even = even & (one > 0) & (one % l.virtual_stages == 0)
+        yield "first_stage_layers", (l.pp == 1) | even, "{f.name} deals the other layers out evenly only"
+
+
+def _torchtitan_checks(l: Any, m: Model | None, software: Software) -> Iterator[LayoutRule]:  # noqa: E741
+    """Those of its configurations and of the mesh that it builds."""
+    sharing = (l.shard != Shard.DDP) * l.shard_degree + (l.shard == Shard.DDP)
+    holds = (sharing * l.tp) % (l.ep * l.etp) == 0
+    yield "ep", holds, "{f.name} spreads experts over the ranks that share one copy of the weights"
+    compiled = software.kernels != "eager"
+    yield "overlap_tp", (l.overlap_tp & (l.tp > 1)) <= compiled, "{f.name} needs torch.compile for async TP"
+
+
+def _accelerate_checks(l: Any, m: Model | None, software: Software) -> Iterator[LayoutRule]:  # noqa: E741
+    """Those of `ParallelismConfig`."""
+    shares = (l.shard == Shard.DDP) | (l.dp * l.cp > 1) | (l.tp == 1)
+    yield "shard", shares, "accelerate has no {l.shard.text} with tp alone"
+    copied = (l.shard != Shard.DDP) & (l.shard_degree < l.dp * l.cp) & ((l.tp > 1) | (l.cp > 1))
+    says = "accelerate copies what at least two data-parallel ranks share, beside tp and cp"
+    yield "shard_degree", copied <= (l.shard_degree > l.cp), says
+
+
+def _deepspeed_checks(l: Any, m: Model | None, software: Software) -> Iterator[LayoutRule]:  # noqa: E741
+    """Those of AutoTP."""
+    yield "sp", (l.sp & (l.tp > 1)) <= (l.tp == 1), "{f.name}'s AutoTP has no sp"
+    yield "pp", (l.tp == 1) | (l.pp == 1), "{f.name} has no AutoTP in a pipeline"
+
+
+CHECKS: Final = {
+    "deepspeed": _deepspeed_checks,
+    "megatron-core": _megatron_checks,
+    "torchtitan": _torchtitan_checks,
+    "accelerate": _accelerate_checks,
+}
+"""What frameworks check when they read their settings, by `Framework.checks`."""
+
+
+def _among(value: Any, some: Sequence[Any]) -> Any:
     return reduce(or_, (value == one for one in some), False)

@@ -7,6 +7,7 @@ refused; what somebody has to choose (micro batch, recomputation, sharding, ...)
 """
 
 import re
+from math import ceil, log2
 from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from syncwall.describe.base import (
     OPEN,
     RANGES,
     Description,
+    FlopPerSecond,
     Open,
     Positive,
     Ratio,
@@ -29,9 +31,9 @@ from syncwall.describe.base import (
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.layout import Layout
 from syncwall.describe.model import Model
-from syncwall.describe.names import Ref
+from syncwall.describe.names import Ref, load
 from syncwall.describe.rules import broken_rules
-from syncwall.describe.software import Software
+from syncwall.describe.software import Framework, Software
 from syncwall.units import Dimension
 
 _MOST: Final = RANGES[Dimension.TOKENS][1]
@@ -39,12 +41,17 @@ PositiveRate = Annotated[float, Field(gt=0, le=_MOST, strict=True, allow_inf_nan
 _NUMBER: Final = r"(?P<number>\d[\d,_]*\.?\d*(?:e[+-]?\d+)?)\s*(?P<scale>[kM]?)\s*"
 _RATE: Final = re.compile(_NUMBER + r"(?:tok(?:en)?s?(?:/s|ps))\s*(?P<each>/\s*gpu)?", re.IGNORECASE)
 _MFU: Final = re.compile(_NUMBER + r"(?P<percent>%?)\s*mfu", re.IGNORECASE)
+_FLOPS: Final = re.compile(_NUMBER + r"t(?:era)?flops?(?:/s)?(?:/gpu)?", re.IGNORECASE)
+_PER_S: Final = re.compile(_NUMBER + r"(?:it(?:eration)?s?|steps?)/s", re.IGNORECASE)
+_PER_STEP: Final = re.compile(r"(?P<time>.*)/\s*(?:it(?:eration)?|step)", re.IGNORECASE)
+_BARE: Final = re.compile(_NUMBER + "(?:tps)?", re.IGNORECASE)
 _SCALES: Final = {"": 1.0, "k": 1e3, "m": 1e6}
-_WAYS: Final = ("step_s", "tokens_per_s", "tokens_per_s_per_gpu", "mfu")
+_WAYS: Final = ("step_s", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "flop_per_s_per_gpu", "logged")
+_EXAMPLES: Final = '"9.1 s", "5100 tok/s/gpu", "296 TFLOP/s/GPU" or "38% mfu"'
 
 
 class MeasuredSpeed(Description):
-    """How fast a run was, in one of four ways."""
+    """How fast a run was, in one of several ways."""
 
     step_s: Seconds | None = Field(None, alias="step")
     """Seconds of an optimizer step, the median of many."""
@@ -53,6 +60,10 @@ class MeasuredSpeed(Description):
     tokens_per_s_per_gpu: PositiveRate | None = None
     mfu: Ratio | None = None
     """Model FLOPs utilization: causal, without recomputation, of the dense 16-bit peak."""
+    flop_per_s_per_gpu: FlopPerSecond | None = Field(None, alias="flops_per_gpu")
+    """FLOP/s of one GPU without recomputation, attention counted as the framework's log does."""
+    logged: PositiveRate | None = None
+    """A bare number, as the framework logs it: tokens/s/GPU of torchtitan (tps)."""
     same_build: bool = False
     """True if the runs asked for will be of the same build on the same machines: what this run
     shows is then taken over nearly whole."""
@@ -66,15 +77,21 @@ class MeasuredSpeed(Description):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if sum(getattr(self, way) is not None for way in _WAYS) != 1:
-            raise ValueError("write one of `step`, `tokens_per_s`, `tokens_per_s_per_gpu` and `mfu`")
+            raise ValueError(
+                "write one of `step`, `tokens_per_s`, `tokens_per_s_per_gpu`, `mfu` and `flops_per_gpu`"
+            )
         return self
 
-    def seconds(self, tokens: float, gpus: float, at_peak_s: float = float("nan")) -> float:
-        """Seconds of a step of `tokens` that takes `at_peak_s` at an MFU of 1."""
+    def seconds(
+        self, tokens: float, gpus: float, at_peak_s: float = float("nan"), peak: float = float("nan")
+    ) -> float:
+        """Seconds of a step of `tokens` that takes `at_peak_s` at an MFU of 1, `peak` FLOP/s."""
         if self.step_s is not None:
             return self.step_s
         if self.mfu is not None:
             return at_peak_s / self.mfu
+        if self.flop_per_s_per_gpu is not None:
+            return at_peak_s * peak / self.flop_per_s_per_gpu
         return tokens / (self.tokens_per_s or (self.tokens_per_s_per_gpu or 0.0) * gpus)
 
 
@@ -83,12 +100,20 @@ def _said(text: str) -> dict[str, Any]:
         return {"mfu": _number(found) / (100.0 if found["percent"] else 1.0)}
     if found := _RATE.fullmatch(text.strip()):
         return {"tokens_per_s_per_gpu" if found["each"] else "tokens_per_s": _number(found)}
+    if found := _FLOPS.fullmatch(text.strip()):
+        return {"flop_per_s_per_gpu": _number(found) * 1e12}
+    if found := _PER_S.fullmatch(text.strip()):
+        return {"step_s": 1.0 / _number(found)}
+    if found := _BARE.fullmatch(text.strip()):
+        return {"logged": _number(found)}
+    per_step = _PER_STEP.fullmatch(text.strip())
+    time = per_step["time"] if per_step else text
     try:
-        units.parse(text, Dimension.SECONDS)
+        units.parse(time, Dimension.SECONDS)
     except ValueError:
-        message = f'"{text[:40]}" is not a speed: write "9.1 s", "5100 tok/s/gpu" or "38% mfu"'
+        message = f'"{text[:40]}" is not a speed: write {_EXAMPLES}'
         raise PydanticCustomError("syncwall", "{message}", {"message": message}) from None
-    return {"step": text}
+    return {"step": time}
 
 
 def _number(found: re.Match[str]) -> float:
@@ -99,6 +124,34 @@ def _number(found: re.Match[str]) -> float:
 ModelRef = Annotated[Model, Ref(CatalogueKind.MODEL)]
 ClusterRef = Annotated[Cluster, Ref(CatalogueKind.CLUSTER)]
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e6
+GPU_TOKENS: Final = 2**13
+"""Tokens of a step for each GPU if nobody states a batch or a number of GPUs: 4 M tokens on 512 of
+them. Published runs have 1,024 (Llama 3 405B on 16,384 GPUs) to 32,768."""
+GPU_SAMPLES: Final = 2**5
+"""The same of a stack, in samples: Stable Diffusion 2's speeds are published for 16 to 256."""
+
+
+BATCH_TOKENS: Final = 2**24
+"""Most tokens of a step if neither the user nor the model's publication states them: as Llama 3 405B."""
+
+
+def of_a_gpu(model: Model) -> tuple[int, str]:
+    """How much of a step each GPU has if nobody says, and of what."""
+    return (GPU_TOKENS, "tokens") if model.stack is None else (GPU_SAMPLES, "samples")
+
+
+def default_batch(model: Model, seq: int, gpus: int) -> tuple[float, str]:
+    """Sequences of a step on `gpus` GPUs if nobody states them, before any rounding, and why.
+
+    Enough to keep a GPU busy, but no more than people train with.
+    """
+    each, words = of_a_gpu(model)
+    sequences = each / seq if seq > each else 2 ** ceil(log2(each / seq))  # which micro batches share
+    most = BATCH_TOKENS if model.train_batch_tokens is None else model.train_batch_tokens
+    if model.stack is not None or each * gpus <= most:
+        return sequences * gpus, f"about {each:,} {words} for each GPU"
+    published = "" if model.train_batch_tokens is None else f", as published for {model.name}"
+    return most / seq, f"about {most / 1e6:.1f} million tokens{published}"
 
 
 class Run(Description):
@@ -135,7 +188,8 @@ class Run(Description):
             raise faults([(("seq",), message)])
         if self.model.stack is not None and seq != 1:
             raise faults([(("seq",), "a stack counts in samples: leave seq out")])
-        layout = self.layout.placed(cluster.gpus)
+        batch, _ = default_batch(self.model, seq, cluster.gpus)
+        layout = self.layout.placed(cluster.gpus, batch / cluster.gpus)
         broken = broken_rules(self.model, layout.plain(), seq, cluster.gpus)
         if broken:
             raise faults([(("layout", field), reason) for field, reason in broken])
@@ -151,8 +205,23 @@ class Run(Description):
         self._check_measured()
         return self
 
+    def speed(self, measured: MeasuredSpeed | str | float) -> MeasuredSpeed:
+        """How fast the run was, a bare number read as its framework logs it."""
+        speed = MeasuredSpeed.model_validate(measured)
+        if speed.logged is None:
+            return speed
+        name = None if is_open(self.software, "framework") else self.software.framework
+        if name is None or not load(CatalogueKind.FRAMEWORK, Framework, name).logs_tokens_per_gpu:
+            whose = "no framework is named" if name is None else f"{name} logs no bare number"
+            said = f"{speed.logged:g} has no unit, and {whose}: write {_EXAMPLES}"
+            raise faults([(("measured",), said)])
+        return MeasuredSpeed(tokens_per_s_per_gpu=speed.logged, same_build=speed.same_build)
+
     def _check_measured(self) -> None:
-        if self.measured is None or self.measured.mfu is not None:
+        if self.measured is None:
+            return
+        object.__setattr__(self, "measured", self.speed(self.measured))
+        if self.measured.mfu is not None or self.measured.flop_per_s_per_gpu is not None:
             return
         step_s = self.measured.seconds(self.tokens_per_step, self.gpus)
         if not _SHORTEST_S <= step_s <= _LONGEST_S:
@@ -177,7 +246,8 @@ class Run(Description):
 
     def on(self, cluster: Cluster, layout: Layout | None = None) -> "Run":
         """The run on another machine, or another part of it, checked."""
-        stated = dict(self.layout if layout is None else layout)
+        layout = self.layout if layout is None else layout
+        stated = {name: getattr(layout, name) for name in {*layout.model_fields_set, "global_batch"}}
         return Run(
             model=self.model,
             cluster=cluster,

@@ -7,6 +7,7 @@ What is left open follows from the framework and its date.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator
@@ -42,11 +43,12 @@ UsualKernels = Literal["fused", "eager", "mixed"]
 ExpertKernels = Literal["grouped", "loop"]
 Graphs = Literal["none", "router", "attention", "full"]
 Value = TypeVar("Value")
+Offer = TypeVar("Offer", Shard, Recompute)
 
 _NO_TIME = SourcedNumber(0.0, Dimension.SECONDS, Provenance())
 
 
-def at(table: dict[Month, Value], month: Month | None) -> Value:
+def at(table: Mapping[Month, Value], month: Month | None) -> Value:
     """The value of `table` in `month`: that of the latest entry not after it; None is today."""
     months = sorted(table)
     past = [since for since in months if month is None or since <= month]
@@ -103,6 +105,15 @@ class Framework(CatalogueEntry):
     """See `Software.fused_optimizer`."""
     untuned: dict[str, Any] = Field(default_factory=dict)
     """Fields of a layout, or `kernels`, that tuned runs set and the framework's defaults do not."""
+    logs_tokens_per_gpu: bool = False
+    """The speed in its log is tokens a second of one GPU, without a unit (torchtitan's tps)."""
+    logs_square_attention: bool = False
+    """FLOP/s in its log count all of attention's square, not the half below the diagonal."""
+    rewrites: tuple[str, ...] = ()
+    """Axes of a layout for which its users have to rewrite their model."""
+    meanings: dict[str, Any] = Field(default_factory=dict)
+    """Keys and values of a layout that its users call otherwise: {async_tp: overlap_tp}, {recompute:
+    {selective: operations}}."""
     traffic: PositiveNumber
     """Memory traffic of its element-wise kernels over that of perfectly fused ones."""
     sorting_traffic: dict[Month, PositiveNumber] = Field(default_factory=lambda: {"2000-01": 1.0})
@@ -133,6 +144,8 @@ class Framework(CatalogueEntry):
     """Weights are gathered beside computation."""
     overlap_tp: dict[Month, bool]
     """Tensor-parallel communication runs beside its matrix multiplications."""
+    offers_overlap_tp: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """It can do so where its runs usually do not (torchtitan's async TP)."""
     async_tp: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Tensor-parallel input gradients are summed beside the weight gradient."""
     overlap_pp: dict[Month, bool]
@@ -174,6 +187,8 @@ class Framework(CatalogueEntry):
     """Its loss usually needs no 32-bit copy of the logits."""
     microbatches_as_stages: bool = False
     """Where nobody says, a batch is cut into as many micro batches as the pipeline has stages."""
+    lists_stages: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Stages may be listed layer by layer, so that layers need not divide evenly."""
     virtual_stages: Positive | None = None
     """Virtual stages a rank of an interleaved schedule where nobody says; None: as many as help."""
     stalls: Stalls | None = None
@@ -186,16 +201,30 @@ class Framework(CatalogueEntry):
     """Pipeline schedules that it offers."""
     shards: tuple[Shard, ...] = (Shard.DDP, Shard.ZERO1, Shard.ZERO2, Shard.FSDP)
     """What it lets data-parallel ranks share out."""
+    shard: Shard | None = None
+    """What its runs share out where several are equally fast; None: as much as possible."""
     recomputes: tuple[Recompute, ...] = (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
     """What it lets the backward pass compute again."""
+    since: dict[str, Month] = Field(default_factory=dict)
+    """Month of what `shards` and `recomputes` name and it did not always have."""
+    partial_shards: tuple[Shard, ...] = (Shard.ZERO1, Shard.ZERO2, Shard.FSDP)
+    """What some of the data-parallel ranks may share, so that there are several copies (HSDP)."""
+    recomputes_some_layers: bool = False
+    """It can recompute some layers of a stage only."""
+    recomputes_modules: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """It can recompute modules of a layer other than attention; see `recompute_modules`."""
     cp_kinds: tuple[ContextKind, ...] = tuple(ContextKind)
     """How it lets ranks that share a sequence exchange keys and values, the usual way first."""
+    sp: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Tensor parallelism comes with sequence parallelism."""
     tp_needs_sp: bool = False
     """It has no tensor parallelism without sequence parallelism."""
     experts_need_sp: bool = False
     """The same for models with experts only."""
     needs: dict[str, str] = Field(default_factory=dict)
     """Switches of a layout that it allows only together with another switch."""
+    checks: Literal["megatron-core", "torchtitan", "accelerate", "deepspeed"] | None = None
+    """Whose checks its settings pass when it starts (`describe.rules.CHECKS`)."""
     shards_hold_cp: bool = False
     """Ranks that share a sequence always share a copy of the state too: with cp there is neither
     DDP nor a copy for fewer ranks."""
@@ -208,6 +237,10 @@ class Framework(CatalogueEntry):
     offers_overlap_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """It can do so."""
 
+    def available(self, values: Iterable[Offer], date: Month | None) -> list[Offer]:
+        """Those of `shards` or `recomputes` that it has at a date."""
+        return [one for one in values if date is None or self.since.get(one.text, date) <= date]
+
     def efficiency_on(self, architecture: str, date: Month | None) -> float:
         """Of devices of an `architecture`, or of its family (ampere-ga102: ampere), at a date."""
         table, family = self.efficiency, architecture.split("-", maxsplit=1)[0]
@@ -215,6 +248,8 @@ class Framework(CatalogueEntry):
         return 1.0 if known is None else at(known, date)
 
 
+OVERLAPPING: Final = (Schedule.DUALPIPE, Schedule.DUALPIPE_V)
+"""Schedules that were made to exchange tokens beside another micro batch."""
 USUAL_FRAMEWORK: Final = "megatron-core"
 """What a run is taken to use if nobody says: most published runs of many GPUs do."""
 _SCALINGS: Final = {
@@ -335,14 +370,16 @@ def with_switches(
     date: Month | None,
     software: Software | None = None,
     *,
-    further_tokens: bool = False,
+    further_tokens: int = 0,
 ) -> Layout:
     """`layout`, whose sharding is known, with the framework's choice where it states none.
 
-    `further_tokens`: the model predicts several tokens (MTP).
+    `further_tokens`: how many the model predicts beside the next one (MTP).
     """
     usual = switches(family, date, layout.shard, software)
-    usual["balanced_stages"] |= cut_by_cost(layout.schedule, further_tokens=further_tokens)
+    usual["balanced_stages"] |= cut_by_cost(layout.schedule, further_tokens=further_tokens > 0)
+    usual["overlap_ep"] |= layout.pp > 1 and layout.schedule in OVERLAPPING
+    usual["sp"] = layout.tp > 1 and at(family.sp, date)
     update = {name: value for name, value in usual.items() if is_open(layout, name)}
     if layout.precision is Dtype.FP16:
         update.pop("gradient_dtype", None)
@@ -355,9 +392,34 @@ def with_switches(
             update[switch] = False
     if layout.ep == 1 or not layout.dropless:
         update.pop("dispatcher", None)  # nothing is exchanged, or the same number by each rank
-    if layout.ep == 1 or layout.recompute == Recompute.FULL:
-        update.pop("overlap_ep", None)  # another micro batch must not wait for recomputation
+    if layout.ep == 1 or not may_overlap_ep(family, date, layout.model_copy(update=update), further_tokens):
+        update.pop("overlap_ep", None)
     return layout.model_copy(update=update)
+
+
+_PLACED: Final = ("shard", "tp", "pp", "ep", "cp", "precision")
+
+
+def usual_switches(layout: Layout, family: Framework, software: Software) -> Layout:
+    """A layout of the same ranks in which all else is as the framework does it."""
+    bare = Layout(**{name: getattr(layout, name) for name in _PLACED})
+    return with_switches(bare, family, software.date, software).plain()
+
+
+def may_overlap_ep(family: Framework, date: Month | None, layout: Any, further_tokens: int = 0) -> Any:
+    """True where `family` can exchange tokens beside the computation of another micro batch.
+
+    That must not wait for recomputation, unless the schedule is made for it. Megatron-Core asks for
+    virtual stages in a pipeline, and for a pipeline and no more than one of the `further_tokens`
+    that a model predicts.
+    """
+    made = (layout.schedule == Schedule.DUALPIPE) | (layout.schedule == Schedule.DUALPIPE_V)
+    free = ((layout.recompute != Recompute.FULL) | made) & at(family.offers_overlap_ep, date)
+    if family.checks != "megatron-core":
+        return free
+    piped, chunked = layout.pp > 1, layout.virtual_stages is not None and layout.virtual_stages > 1
+    free = free & (piped <= (chunked | made)) & (layout.dispatcher != Dispatcher.ALL_GATHER)
+    return free & (further_tokens < 2) & ((further_tokens == 0) | piped) & (layout.precision != Dtype.FP32)
 
 
 def resharding(layout: Layout, family: Framework) -> dict[str, Any]:

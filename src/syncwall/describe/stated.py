@@ -4,7 +4,7 @@ Holds `StatedRun`: a run file, settings of a framework, and keys of flags, Pytho
 `stated_keys` reads the texts of flags as a file would be read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe.choice import text_of
 from syncwall.describe.faults import faults_of
 from syncwall.describe.files import RunFile
+from syncwall.describe.names import load
 from syncwall.describe.run import ClusterRef, ModelRef, Run
+from syncwall.describe.software import Framework
 from syncwall.documents import KeyPath, parse_document
 from syncwall.problems import InputError, Problem, option
 
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 _PARTS: Final = ("layout", "software")
 _EITHER: Final = {"gpus": "nodes", "nodes": "gpus"}
 _BATCH: Final = ("micro_batch", "global_batch")
+_RENAMED: Final = {"async_tp", "recompute"}
+"""Keys of a layout that some framework means something else by (`Framework.meanings`)."""
 
 
 def stated_keys(texts: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
@@ -83,7 +89,29 @@ class StatedRun:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """All that is stated, as a run file writes it: {"model": ..., "layout": {"tp": 8}}."""
+        """All that is stated, as a run file writes it: {"model": ..., "layout": {"tp": 8}}.
+
+        Words of the framework that is named have the meaning that they have there.
+        """
+        found = dict(self._literal)
+        for key, other, value in _meant(found):
+            layout = {name: one for name, one in found["layout"].items() if name != key}
+            found["layout"] = {**layout, other: value}
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for each key that means something else in the framework that is named."""
+        stated = self._literal
+        return [
+            f"{key} {text_of(stated['layout'][key])} is read as {stated['software']['framework']} means it: "
+            f"{other} {text_of(value)}"
+            for key, other, value in _meant(stated)
+        ]
+
+    @cached_property
+    def _literal(self) -> dict[str, Any]:
+        """What is stated, in the words in which it is."""
         document = self.file.run(sections=self.reads_sections, site=True)
         if not isinstance(document.value, dict):
             raise InputError([document.problem((), "a run is written as `key: value` lines")])
@@ -121,7 +149,8 @@ class StatedRun:
     def has_batch(self) -> bool:
         """True if the global batch is stated, or follows from settings."""
         left = self.settings.left if self.settings else None
-        follows = left is not None and (left.replica_batch or left.accumulated)
+        piped = left is not None and (left.pipeline_micro_batch is None or self.layout.get("pp", 1) != 1)
+        follows = left is not None and ((left.replica_batch and piped) or left.accumulated)
         return bool(follows) or "layout.global_batch" in self
 
     @property
@@ -185,6 +214,23 @@ class StatedRun:
         if self.file.exists:
             return self.file.run(sections=self.reads_sections, site=True).problem(path, message)
         return Problem("", 0, 0, message, ".".join(map(str, path)))
+
+
+def _meant(stated: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Keys of the layout that the framework calls otherwise, with our key and its value."""
+    layout, name = _mapping(stated.get("layout")), _mapping(stated.get("software")).get("framework")
+    if not _RENAMED & layout.keys() or not isinstance(name, str):
+        return
+    try:
+        meanings = load(CatalogueKind.FRAMEWORK, Framework, name).meanings
+    except InputError:  # the run says what is wrong with it
+        return
+    for key in layout.keys() & meanings.keys():
+        other = meanings[key]
+        if isinstance(other, str) and layout[key] and other not in layout:
+            yield key, other, layout[key]
+        elif isinstance(other, dict) and isinstance(layout[key], str) and layout[key] in other:
+            yield key, key, other[layout[key]]
 
 
 def _mapping(value: Any) -> dict[str, Any]:

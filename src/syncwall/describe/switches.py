@@ -29,7 +29,7 @@ Sources: Hu 2021 (LoRA), Dettmers 2023 (QLoRA, section 3: NF4 and double quantis
 
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from syncwall.describe.base import Description, NotNegative, Positive, Whole
 from syncwall.describe.choice import Choice, Dtype
@@ -88,12 +88,6 @@ class Freezing(Description):
     images: Positive | None = None
     """Sequences of the encoder (images, or tiles of them) for each sequence of the model; as the
     model's `encoder.each` says if not given."""
-
-    @field_validator("frozen", mode="before")
-    @classmethod
-    def _may_be_one(cls, value: Any) -> Any:
-        """One part may be written without brackets."""
-        return (value,) if isinstance(value, str) else value
 
 
 FREEZING: Final = tuple(Freezing.model_fields)
@@ -238,6 +232,12 @@ class Lora(Description):
     weights: FrozenFormat | None = None
     """Format in which frozen matrices of layers are kept; embedding, output layer and norms stay in
     16 bits. That of the multiplications if not given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_rank(cls, value: Any) -> Any:
+        """`lora: 16` is `lora: {rank: 16}`."""
+        return {"rank": value} if type(value) is int else value
 
     @property
     def names_attention_only(self) -> bool:

@@ -3,7 +3,7 @@
 All are played with the seed of the job itself, so that they meet the same failures.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall import units
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.catalogue import Folders, catalogue_overlay, takes_catalogue
 from syncwall.cause import Cause
-from syncwall.describe import Job
+from syncwall.describe import Job, Layout, Run
 from syncwall.describe.base import Description
+from syncwall.describe.files import RunFile
 from syncwall.describe.reading import read
 from syncwall.job.bill import Bill, bill_of
 from syncwall.job.job_plan import daly_s, young_s
@@ -36,9 +38,11 @@ from syncwall.job.simulation import (
     refuse_endless,
     simulate_all,
 )
+from syncwall.problems import InputError, option
 from syncwall.public import Answer, Endless, Late, Part, published
 from syncwall.records import plain
 from syncwall.timeline.ledger import Ledger
+from syncwall.units import Dimension
 
 QUANTILES = (0.1, 0.5, 0.9)
 Spread = tuple[Endless, Endless, Endless]
@@ -47,7 +51,7 @@ Spread = tuple[Endless, Endless, Endless]
 
 @takes_catalogue
 def finish(
-    job: Job | str | Path,
+    job: Job | str | Path | Mapping[str, Any],
     prediction: Prediction | None = None,
     *,
     progress: Progress | None = None,
@@ -56,7 +60,8 @@ def finish(
 ) -> "Completion":
     """When `job`, described or in a file, will be done.
 
-    `prediction` is that of its run, made here if not given.
+    `prediction` is that of its run, made here if not given. Beside that of a recorded program, the
+    job is the rest of its keys: {"steps": 100_000}, or "tokens" or "samples".
 
     The job is played through `job.simulations` times; the same seed gives the same answer.
 
@@ -69,9 +74,45 @@ def finish(
         <Completion llama-3.1-8b on 128 h100-sxm: ... steps in ... days, ...% effective>
         >>> low_s, half_s, high_s = done.finish_s
     """
+    if isinstance(job, Mapping):
+        if prediction is None:
+            raise TypeError("keys of a job stand beside the prediction of a recorded program")
+        job = recorded_job(prediction, job)
     job = job if isinstance(job, Job) else read(Path(job), Job)
     prediction = prediction or predict(job.run)
     return finish_all([job], prediction, progress=progress, workers=workers)[0]
+
+
+def recorded_job(prediction: Prediction, keys: Mapping[str, Any]) -> Job:
+    """The job of a recorded program that goes on for so many steps, tokens or samples of `keys`."""
+    program, keys = prediction.program, dict(keys)
+    for name, each in (("tokens", program.tokens), ("samples", program.samples)):
+        amount = keys.pop(name, None)
+        if amount is None:
+            continue
+        if not each:
+            raise InputError.of(
+                f"nobody knows how many {name} a step of the program has: write {option('steps')} N"
+            )
+        if "steps" in keys:
+            raise InputError.of(f"write {option('steps')} or {option(name)}, not both", key=name)
+        keys["steps"] = steps_of(name, amount, each)
+    layer = {"name": "recorded", "parameters": max(round(program.parameters), 1), "activation_bytes": 1.0}
+    model = {"name": program.command or "recorded program", "stack": [{**layer, "forward_flops": 1.0}]}
+    cluster = prediction.cluster
+    run = Run.model_validate({"model": model, "cluster": cluster, "layout": Layout().resolved(cluster.gpus)})
+    job = RunFile().job(run, keys)
+    if job is None:
+        raise InputError.of(f"how long is the job? write {option('steps')} 100000")
+    return job
+
+
+def steps_of(name: str, amount: Any, each: float) -> int:
+    """Steps that train on an `amount` (1.2M) of tokens or samples, of which a step has `each`."""
+    try:
+        return -int(-units.parse(f"{amount}", Dimension.TOKENS) // each)
+    except (ValueError, OverflowError):
+        raise InputError.of(f'"{amount}" is not a number of {name}: write 1000000 or 1M', key=name) from None
 
 
 def finish_all(
@@ -109,7 +150,9 @@ _JOB: Final = (
     "without_interruptions_s=settled.plan.run_s interruptions "
     "mean_between_interruptions_s=mean_between_s effective_training_time=effective "
     "ledger_s=ledger mean_s cost_usd usd_per_gpu_hour=bill.usd_per_gpu_hour "
-    "owned_usd_per_gpu_hour=bill.owned_usd_per_gpu_hour owned_cost_usd energy_j carbon_kg "
+    "prices_usd_per_gpu_hour=bill.prices_usd_per_gpu_hour cost_range_usd "
+    "owned_usd_per_gpu_hour=bill.owned_usd_per_gpu_hour owned_cost_usd capex_usd=bill.capex_usd "
+    "break_even_utilisation=bill.break_even_utilisation energy_j carbon_kg "
     "gpus_paid=bill.gpus spare_nodes=settled.plan.spares "
     "nodes_taken_by_a_failure=settled.domain_nodes checkpoint=_checkpoint causes_per_day inputs "
     "simulations=job.simulations seed=job.seed"
@@ -224,10 +267,20 @@ class Completion(Answer):
         return None if middle is None else (low, middle, high)
 
     @property
+    def cost_range_usd(self) -> dict[str, tuple[Endless, Endless]]:
+        """P50 of the bill at the lowest and at the highest price that sellers ask, by terms."""
+        half_s, bill = self.finish_s[1], self.bill
+        asked = bill.prices_usd_per_gpu_hour
+        return {
+            terms: (bill.rent_usd(low, half_s), bill.rent_usd(high, half_s))
+            for terms, (low, high) in asked.items()
+        }
+
+    @property
     def owned_cost_usd(self) -> Spread | None:
         """P10, P50 and P90 of the bill if the GPUs are bought: their hours and electricity."""
         low, middle, high = map(self.bill.owned_usd, self.finish_s)
-        return None if middle is None else (low, middle, high)
+        return None if middle is None else (float(low), float(middle), float(high))
 
     @property
     def carbon_kg(self) -> Spread | None:
@@ -258,7 +311,7 @@ class Completion(Answer):
         return float(daly_s(self.settled.plan.blocking_s, self.mean_between_s))
 
     def __repr__(self) -> str:
-        run, half = self.prediction.run, self.finish_s[1] / 86400.0
+        run, half = self.phases.longest.run, self.finish_s[1] / 86400.0
         return (
             f"<Completion {run.model.name} on {run.gpus} {run.cluster.device.name}: "
             f"{self.phases.steps:,} steps in {half:.4g} days, {self.effective:.1%} effective>"
@@ -325,13 +378,13 @@ def _gains(before: Completion, after: Completion) -> tuple[float, float | None]:
 def tried(completion: Completion) -> Iterator[tuple[str, Job]]:
     """Jobs that differ from this one in a single thing, and what that is."""
     job, settled = completion.job, completion.settled
-    plan, run = settled.plan, completion.prediction.run
+    plan, cluster = settled.plan, completion.prediction.cluster
     if plan.rate_per_s <= 0:
         return
     saving, known = job.checkpoints, job.measured
     if saving.interval_s is not None:
         yield "checkpoints.interval best", _with(job, "checkpoints", interval_s=None)
-    if saving.blocking:
+    if not plan.written_s:
         copied = _with(job, "measured", checkpoint_s=None)
         yield "checkpoints.blocking false", _with(copied, "checkpoints", blocking=False)
     written_s = plan.written_s or plan.blocking_s
@@ -350,7 +403,7 @@ def tried(completion: Completion) -> Iterator[tuple[str, Job]]:
         job.model_copy(update={"spare_nodes": plan.spares + more}),
     )
     if settled.domain_nodes > 1:
-        gpus = int(run.cluster.gpus_per_node)
+        gpus = int(cluster.gpus_per_node)
         one = _with(job, "failures", domain_gpus=gpus)
         yield f"failures.domain_gpus {gpus} (one node, not {settled.domain_nodes})", one
     if job.when_short == "wait":

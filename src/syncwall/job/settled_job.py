@@ -12,7 +12,7 @@ from typing import Final, Self
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
-from syncwall.describe import Cluster, Failures, Job
+from syncwall.describe import Cluster, Failures, Job, Run
 from syncwall.describe.job import FailureRates, FailureUnit, Stretch, Taken
 from syncwall.describe.lookup import failure_rates
 from syncwall.job.job_plan import DAY_S, Failure, JobPlan, best_interval_s
@@ -24,6 +24,20 @@ DETECTION_S: Final = 600.0
 """Until a dead rank is noticed: the timeout of NCCL in PyTorch, with which Wan 2025 (table 3)
 compares; MegaScale reports under 10 min with diagnosis (Jiang 2024, section 6.3)."""
 DETECTION_SOURCE: Final = "timeout of NCCL in PyTorch"
+OPERATED_GPUS: Final = 1000
+"""From so many on a job is taken to be operated as large ones are: health checks find failures,
+checkpoints are written beside the work, storage grows with the nodes."""
+CHECKED_S: Final = 60.0
+"""Until a health check sees what failed: 2 to 60 s (Wan 2025, table 3)."""
+HUNG_SHARE: Final = 49 / 419
+"""Of failures that nothing but the timeout sees: NCCL watchdog 7, NIC 7, cable or switch 35 of
+Llama 3's 419 (arXiv:2407.21783, table 5)."""
+DIAGNOSIS_S: Final = 120.0
+"""To find the node to exchange: level 2 of `dcgmi diag`, which NVIDIA has after a failed job."""
+OPERATED_DETECTION_S: Final = CHECKED_S + HUNG_SHARE * (DETECTION_S - CHECKED_S) + DIAGNOSIS_S
+OPERATED_DETECTION_SOURCE: Final = (
+    "health checks 60 s (Wan 2025), NCCL's 10 min for the 12% that hang (Llama 3), diagnosis 2 min (DCGM)"
+)
 QUICK_DETECTION_S: Final = 30.0
 """With inspection of NICs, switches and drivers: 2 to 60 s (Wan 2025, arXiv:2509.16293,
 table 3)."""
@@ -37,13 +51,11 @@ REPAIR_S: Final = 86400.0
 STORAGE_PER_NODE: Final = 1e9
 """Bytes/s that a node writes: 1.2e9 for BLOOM (2.3 TB in 40 s from 48 nodes), 1e9 for Llama 3
 (2 TB/s for 2,048 nodes; arXiv:2407.21783, section 3.3.1)."""
-STORAGE_AT_MOST: Final = 100e9
-"""Bytes/s of the whole job: 50e9 to 200e9 in 85,000 checkpoints of 40 runs (VAST 2026)."""
-STORAGE_SOURCE: Final = "1 GB/s a node (BLOOM, Llama 3), at most 100 GB/s (VAST 2026)"
+STORAGE_SOURCE: Final = "1 GB/s a node (BLOOM, Llama 3)"
 COPY_PER_GPU: Final = 1e9
 """Bytes/s of a GPU's copy to host memory: 405B on 8,960 GPUs stops for 0.59 s (ByteCheckpoint,
 arXiv:2407.20143, table 8)."""
-COPY_SOURCE: Final = "ByteCheckpoint, arXiv:2407.20143, table 8"
+COPY_SOURCE: Final = "ByteCheckpoint, arXiv:2407.20143, table 8; asynchronous as there and in MegaScale"
 RACK_NODES: Final = 4
 """Nodes of 8 GPUs in a rack, as in a DGX SuperPOD with H100; assumed for others."""
 TRAYS_SOURCE: Final = "trays are exchanged inside their rack (CoreWeave)"
@@ -74,6 +86,11 @@ class PredictedPhase:
 
     stretch: Stretch
     prediction: Prediction
+
+    @property
+    def run(self) -> Run:
+        """Its run, with nothing open; of a recorded program what stands for one."""
+        return self.stretch.run if self.prediction.is_recorded else self.prediction.run
 
     @property
     def work_s(self) -> float:
@@ -246,10 +263,11 @@ class _Settling:
 
     def __init__(self, job: Job, phases: PredictedPhases) -> None:
         self.job, self.phases = job, phases
-        self.run = phases.longest.prediction.run
+        self.run = phases.longest.run
         self.inputs: list[Input] = []
         self.step_s = float(job.measured.step_s or phases.step_s)
         self.machine = FailureUnits.of(job.failures, self.run.cluster)
+        self.is_operated = self.run.gpus >= OPERATED_GPUS
 
     def settled(self) -> SettledJob:
         job, is_known = self.job, self.job.measured.step_s is not None
@@ -315,7 +333,7 @@ class _Settling:
         if known_s is not None:
             self._take("checkpoint", known_s, known_s, "given", "")
             return known_s, 0.0, known_s
-        usual = min(self.run.nodes * STORAGE_PER_NODE, STORAGE_AT_MOST)
+        usual = self.run.nodes * STORAGE_PER_NODE
         storage = self._take(
             "storage",
             stated.storage_bytes_per_s,
@@ -325,7 +343,7 @@ class _Settling:
             Dimension.BYTES_PER_S,
         )
         read_s = size / float(stated.read_bytes_per_s or storage)
-        if stated.blocking:
+        if not self.is_operated if stated.blocking is None else stated.blocking:
             return size / storage, 0.0, read_s
         copy = self._take(
             "copy to host memory",
@@ -366,8 +384,10 @@ class _Settling:
         if self.job.measured.restart_s is not None:  # it is in there
             return 0.0
         given = self.job.failures.detection_s
-        source = DETECTION_SOURCE
-        return self._take("detection", given, DETECTION_S, "datasheet", source)
+        if self.is_operated:
+            source = OPERATED_DETECTION_SOURCE
+            return self._take("detection", given, OPERATED_DETECTION_S, "computed", source)
+        return self._take("detection", given, DETECTION_S, "datasheet", DETECTION_SOURCE)
 
     def _restart(self, read_s: float) -> float:
         known_s = self.job.measured.restart_s
@@ -402,8 +422,8 @@ class _Settling:
         enough = racks * self._enough(plan, inside, racks)
         enough += self._enough(plan, tuple(c for c in plan.causes if c.nodes >= each), 1)
         source = f"short of nodes for under {SHORT_SHARE:.0%} of the time"
-        if inside and each > 1:
-            source += f", {enough // racks} in each of {racks} racks; {TRAYS_SOURCE}"
+        if inside and each > 1 and racks > 1:
+            source += f", {enough // racks} in each of {racks} racks as {TRAYS_SOURCE}"
         given = self.job.spare_nodes
         return int(self._take("spare nodes", given, enough, "computed", source, None))
 

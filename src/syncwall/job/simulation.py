@@ -28,7 +28,7 @@ from syncwall.job.job_plan import CLIP, DAY_S, JobPlan, Numbers, slow_down
 from syncwall.problems import InputError
 
 GIVEN_UP = 5.0
-"""A job that takes so many times as long as its work is given up."""
+"""A job that takes so many times as long as its work and checkpoints is given up."""
 ACCOUNTS = (
     Cause.CHECKPOINT,
     Cause.LOST_WORK,
@@ -50,7 +50,8 @@ class SimulationState:
         self._speed, self._full_at = np.ones(jobs), np.full(jobs, np.inf)
         self._spent = {account: np.zeros(jobs) for account in ACCOUNTS}
         self._stopped = np.zeros(jobs)
-        self._limit = plan.startup_s + GIVEN_UP * goal_s + DAY_S
+        saving_s = np.ceil(goal_s / plan.every_s) * plan.blocking_s
+        self._limit = plan.startup_s + GIVEN_UP * (goal_s + saving_s) + DAY_S
         self.finish_s = np.full(jobs, np.inf)
         self.interruptions = np.zeros(jobs)
         self.ledger_s = {account: np.zeros(jobs) for account in ACCOUNTS}
@@ -303,7 +304,7 @@ def _chunk(
         numbers.down_s,
         numbers.written_s,
     )
-    state.give_up(expected > GIVEN_UP)
+    state.give_up(expected > GIVEN_UP * numbers.whole_s / numbers.every_s)
     _play(plans, state, random, factor, progress)
     state.run_until(np.full(len(numbers.number), np.inf))
     return [
@@ -431,6 +432,7 @@ def _length_s(plan: JobPlan, factors: Any) -> Any:
     slow = slow_down(plan.every_s, plan.blocking_s, rates, plan.down_s, plan.written_s)
     away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * factors
     long = (away > plan.spares) | (plan.early_factor > 1)
-    about_s = plan.run_s * np.minimum(slow, GIVEN_UP)
-    length_s = np.where(long, plan.run_s * GIVEN_UP + DAY_S, about_s)
-    return np.where(slow > GIVEN_UP, 0.0, plan.startup_s + length_s)
+    most = GIVEN_UP * plan.whole_s / plan.every_s
+    about_s = plan.run_s * np.minimum(slow, most)
+    length_s = np.where(long, plan.run_s * most + DAY_S, about_s)
+    return np.where(slow > most, 0.0, plan.startup_s + length_s)

@@ -260,7 +260,7 @@ def torch_or_advice() -> Any:
     try:
         import torch
     except ImportError:
-        raise InputError.of('PyTorch is not installed: pip install "syncwall[measure]"') from None
+        raise InputError.of("PyTorch is not installed: pip install torch") from None
     return torch
 
 

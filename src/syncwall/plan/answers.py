@@ -18,7 +18,9 @@ from syncwall.describe.layout import PLAIN, Schedule, Shard
 from syncwall.plan.best_layout import best_run
 from syncwall.plan.choices import SEARCHED, Objective
 from syncwall.plan.network_scaling import PricedCase
+from syncwall.plan.recommendation import unusual
 from syncwall.plan.search import Candidate, FrontPoint, SearchResult
+from syncwall.plan.tuning import TUNED
 from syncwall.public import Answer, Late, published
 
 
@@ -126,6 +128,7 @@ _BILLION: Final = 1e9
     "step_interval_s=prediction.step_interval_s",
     "tokens_per_s_per_gpu=prediction.tokens_per_s_per_gpu mfu=prediction.mfu hfu=prediction.hfu",
     "fits=prediction.fits memory_bytes=prediction.memory_bytes ledger_s=prediction.ledger",
+    "fit_probability=prediction.room.probability unusual",
     "exposed_s=prediction.exposed_s gpu_hours_per_billion_tokens usd_per_billion_tokens",
 )
 @dataclass(frozen=True)
@@ -137,10 +140,15 @@ class PlannedLayout:
     usd_per_billion_tokens: float | None
     """None if no price is stated."""
 
+    @property
+    def unusual(self) -> list[str]:
+        """What of it is rare in published runs."""
+        return [what for what, holds in unusual(self.prediction.run).items() if holds]
+
 
 @published(
     "verdict objective layouts_possible=found.counted layouts_fitting=found.fitting",
-    "best=best_layouts yours front tuned not_searched=not_searched._option",
+    "best=best_layouts fastest yours front tuned not_searched=not_searched._option",
     "other_batch=other_layout least_memory_bytes=found.smallest.memory_bytes settings",
 )
 @dataclass(frozen=True)
@@ -192,6 +200,14 @@ class Plan(Answer):
         """The best first; empty if none fits."""
         return [self._planned(one.prediction) for one in self.best]
 
+    @cached_property
+    def fastest(self) -> PlannedLayout | None:
+        """What is faster than the layout that is recommended, but less sure to fit or to be run."""
+        found = self.found.fastest(self.objective)
+        if found is None or not self.best or found.rank(self.objective) >= self.best[0].rank(self.objective):
+            return None
+        return self._planned(found.prediction)
+
     @property
     def yours(self) -> PlannedLayout | None:
         """The layout that was stated, if one was."""
@@ -224,15 +240,23 @@ class Plan(Answer):
 
     @property
     def trade_offs(self) -> Iterator[FrontPoint]:
-        """A few points of the front, in the order of the objective."""
+        """A few points of the front, in the order of the objective; the best layout is told above."""
         last: dict[int, float] = {}
         left = _POINTS
         for point in sorted(self.found.front, key=lambda one: one.rank(self.objective)):
             before = last.get(point.gpus, float("inf"))
             if left and point.memory_bytes <= before * _LESS_MEMORY:
                 last[point.gpus] = point.memory_bytes
-                left -= 1
-                yield point
+                if not self._is_best(point.layout()):
+                    left -= 1
+                    yield point
+
+    def _is_best(self, layout: Layout) -> bool:
+        """True for the best layout before it was tuned."""
+        if not self.best:
+            return False
+        best = self.best[0].run.layout
+        return layout.model_copy(update={name: getattr(best, name) for name in TUNED}) == best
 
     def gpu_hours(self, found: Prediction) -> float:
         """Of a billion tokens."""

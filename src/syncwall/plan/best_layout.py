@@ -7,24 +7,15 @@ from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.software import switches
-from syncwall.describe.switches import FSDP, KEEPING, TRAINED
 from syncwall.plan.choices import MEMORY_FREE
 from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.search import search
+from syncwall.plan.space import held
 
 SWITCHES: Final = (*MEMORY_FREE, "balanced_stages")
 """As the framework has them: they are not what a number of GPUs asks for."""
 
 
-_KEPT: Final = (
-    *SWITCHES,
-    *KEEPING,
-    *TRAINED,
-    *FSDP,
-    "precision",
-    "gradient_dtype",
-    "bucket_bytes",
-)
 _NARROW: Final[dict[str, Any]] = {
     "recompute_layers": None,
     "recompute": (Recompute.NONE, Recompute.FULL),
@@ -36,7 +27,7 @@ Progress = Callable[[float], None]
 
 def kept(layout: Layout) -> dict[str, Any]:
     """Fields of `layout` that a search for another one leaves as they are."""
-    return {name: getattr(layout, name) for name in _KEPT}
+    return {**held(layout), **{name: getattr(layout, name) for name in SWITCHES}}
 
 
 def _quiet(share: float) -> None:
@@ -48,11 +39,11 @@ def best_run(
     cluster: Cluster,
     batch: int,
     pinned: Mapping[str, Any],
-    progress: Progress = _quiet,
+    narrow: Mapping[str, Any] = _NARROW,
 ) -> Run | None:
-    """The fastest run that fits on `cluster` with `batch` sequences a step; None if none does.
+    """The run to recommend on `cluster` with `batch` sequences a step; None if none fits.
 
-    `pinned` are fields of the layout that stay.
+    `pinned` are fields of the layout that stay; `narrow` says what is searched of others.
     """
     software = case.pricing.setting.software
     usual = switches(framework_or_default(software.framework), software.date, Shard.DDP)
@@ -63,9 +54,8 @@ def best_run(
         seq=case.seq,
         global_batch=batch,
         software=software,
-        pinned={**_NARROW, **fixed, **pinned},
+        pinned={**narrow, **fixed, **pinned},
         pricing=case.pricing,
-        progress=progress,
     ).best(1)
     return found[0].run if found else None
 

@@ -17,23 +17,20 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.layout import PLAIN
+from syncwall.describe.run import default_batch, of_a_gpu
 from syncwall.describe.stated import StatedRun
-from syncwall.describe.switches import FSDP, KEEPING, TRAINED
+from syncwall.describe.switches import FSDP, KEEPING
 from syncwall.plan.best_layout import best_run
 from syncwall.plan.network_scaling import PricedCase
+from syncwall.plan.space import held
 from syncwall.problems import InputError, option
 
 BATCH_TOKENS: Final = 2**22
 """Tokens of a step if neither the user nor the model's publication states them: about what GPT-3
 175B (3.2 M) and Llama 2 (4 M) used."""
-GPU_TOKENS: Final = 2**13
-"""Tokens of a step for each GPU if nobody states a number of GPUs: 4 M tokens on 512 of them.
-Published runs have 1,024 (Llama 3 405B on 16,384 GPUs) to 32,768."""
 BATCH_SAMPLES: Final = 2048
 """Samples of a step of a stack, if nobody states them: those of Stable Diffusion 2 in the settings
 of mosaicml/diffusion."""
-GPU_SAMPLES: Final = 2**5
-"""Samples of a step for each GPU, in the same case: its speeds are published for 16 to 256."""
 _NO_LAYOUT: Final = {
     *KEEPING,
     *FSDP,
@@ -49,6 +46,7 @@ _NO_LAYOUT: Final = {
     "outer_every",
 }
 """Keys that leave the layout itself open."""
+_AXES: Final = ("tp", "pp", "cp", "ep", "etp")
 _BATCH: Final = "layout.global_batch"
 _EVENLY: Final = 128
 """Published batches are rounded to a multiple of so many sequences, which replicas can share."""
@@ -152,26 +150,28 @@ def reference(inputs: PlanInputs) -> Reference:
             batch, why = _shared(inputs.stated, batch, why)
         assumed["global_batch"] = f"{batch:,} ({why})"
         inputs = inputs.with_keys(layout__global_batch=batch)
-    found = _searched if not inputs.has_layout else _placed
+    found = searched if not inputs.has_layout else _placed
     if inputs.stated.has_gpus:
         prediction = found(inputs)
     else:
         prediction = _sized(inputs, bare, found)
-        each, words = _of_a_gpu(bare.model)
+        each, words = of_a_gpu(bare.model)
         assumed["gpus"] = f"{prediction.run.gpus:,} (about {each:,} {words} of a step each)"
     return Reference(prediction, {**assumed, **prediction.assumed}, not inputs.has_layout)
 
 
-def usual_batch(model: Model, seq: int) -> tuple[int, str]:
-    """Sequences of `seq` tokens in a step if nobody states them, and why."""
+def usual_batch(model: Model, seq: int, gpus: int | None = None) -> tuple[int, str]:
+    """Sequences of `seq` tokens in a step, if nobody states them, on `gpus` GPUs or any; and why."""
     published = model.train_batch_tokens
-    if published is None and model.stack is not None:
+    if gpus is not None:
+        batch, why = default_batch(model, seq, gpus)
+    elif published is not None:
+        batch, why = published / seq, f"as published for {model.name}"
+    elif model.stack is not None:
         return BATCH_SAMPLES, f"assumed: {BATCH_SAMPLES:,} samples"
-    if published is None:
-        tokens, why = BATCH_TOKENS, "assumed: 4 million tokens"
     else:
-        tokens, why = round(published), f"as published for {model.name}"
-    sequences = max(1, round(tokens / seq))
+        batch, why = BATCH_TOKENS / seq, "assumed: 4 million tokens"
+    sequences = max(1, round(batch))
     if sequences < 2 * _EVENLY:
         return 1 << round(log2(sequences)), why
     return round(sequences / _EVENLY) * _EVENLY, why
@@ -194,14 +194,14 @@ def _placed(inputs: PlanInputs) -> Prediction:
     return predict(run, inputs.pricing(run))
 
 
-def _searched(inputs: PlanInputs) -> Prediction:
+def searched(inputs: PlanInputs) -> Prediction:
     """The run in the best layout on the GPUs that were stated."""
     run = inputs.stated.with_keys({_BATCH: None}).run()  # a batch that nothing must divide yet
-    stated = (*TRAINED, *FSDP, "bucket_bytes", "outer_every")
-    pinned = {name: getattr(run.layout, name) for name in stated}
+    pinned = held(run.layout)
     pinned |= {name: getattr(run.layout, name) for name in PLAIN if not is_open(run.layout, name)}
+    pinned |= {name: getattr(run.layout, name) for name in _AXES if name in inputs.stated.layout}
     pricing, batch = inputs.pricing(run), _whole(inputs.stated.get(_BATCH))
-    best = best_run(PricedCase.of(run, pricing), run.cluster, batch, pinned)
+    best = best_run(PricedCase.of(run, pricing), run.cluster, batch, pinned, narrow={})
     if best is None:
         raise InputError.of(
             f"no layout fits into the memory of {run.gpus:,} GPUs: use more {option('nodes')}"
@@ -213,7 +213,7 @@ def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Predicti
     """The run on a believable number of GPUs, or on the next one on which it fits."""
     batch = _whole(inputs.stated.get(_BATCH)) if _BATCH in inputs.stated else 1
     node = bare.cluster.gpus_per_node
-    each, _ = _of_a_gpu(bare.model)
+    each, _ = of_a_gpu(bare.model)
     doublings = max(0, round(log2(batch * bare.seq / each / node)))
     tried = [*range(doublings, _FARTHEST), *reversed(range(doublings))]
     refusals: list[InputError] = []
@@ -230,11 +230,6 @@ def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Predicti
     if largest is not None:
         return largest
     raise min(refusals, key=lambda error: len(error.problems))
-
-
-def _of_a_gpu(model: Model) -> tuple[int, str]:
-    """How much of a step each GPU has if nobody says how many there are, and of what."""
-    return (GPU_TOKENS, "tokens") if model.stack is None else (GPU_SAMPLES, "samples")
 
 
 def _whole(batch: Any) -> int:

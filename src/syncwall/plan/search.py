@@ -1,37 +1,39 @@
-"""The best layouts of a whole space, the Pareto front among them, and what is tuned of each.
-
-Compared are the time of a step, memory and GPUs; the cost is GPUs times time, so it never adds a
-point.
-
-The search itself leaves these as they are; the best few layouts are tried with a few values of
-each, one setting after the other, by the same predictor. What saves less than is worth a word stays
-as it is.
+"""The best layouts of a whole space, and the Pareto front of time, memory and GPUs among them.
 
 The predictor is the one of `syncwall predict`, called with arrays; there is no second, approximate
-one.
+one. Left out is only what cannot be among the best: recomputation never makes a step faster, so a
+layout without it bounds those with it (`_keep_rest`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from enum import Enum
+from functools import cached_property, reduce
+from itertools import islice
+from operator import or_
 from typing import Any, Final
 
 import numpy as np
 
-from syncwall.answer.improvements import WORTH
+from syncwall.answer.many import memory_of, seconds_of
 from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.priced import MemoryMargin, likely_fits
 from syncwall.answer.pricing import Pricing
+from syncwall.answer.settled import preferred, ways
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cause import Cause
+from syncwall.cost.framework_costs import framework_or_default
 from syncwall.cost.prices import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
-from syncwall.describe.base import Provenance, SourcedNumber
-from syncwall.describe.layout import Shard
+from syncwall.describe.base import OPEN
+from syncwall.describe.layout import ATTENTION_ALONE, Recompute
+from syncwall.describe.rules import not_offered
 from syncwall.plan.choices import Objective
-from syncwall.plan.space import FREE, SPLIT, Grid, Space, grids, plainness, size_of
+from syncwall.plan.recommendation import ideas, recommended, unusual, unusual_features
+from syncwall.plan.space import AXES, FREE, MOST_CELLS, RECOMPUTE, SPLIT, Grid, Space, grids, size_of
+from syncwall.plan.tuning import TunedSetting, tuned
 from syncwall.problems import InputError
 from syncwall.public import Answer, Late, published
-from syncwall.units import Dimension
 from syncwall.work.memory import fits, step_memory
 
 """The shortest step, the fewest GPU-seconds, or the fewest GPUs."""
@@ -84,11 +86,23 @@ class Front:
         """Places in arrays of layouts on `gpus` GPUs that belong on the front, quickest first."""
         flat_s, flat_bytes = step_s.reshape(-1), memory_bytes.reshape(-1)
         real = np.flatnonzero(np.isfinite(flat_s))
+        if not len(real):
+            return
         order = real[np.lexsort((flat_bytes[real], flat_s[real]))]
         least = np.minimum.accumulate(flat_bytes[order])
         lower = np.concatenate(([True], flat_bytes[order][1:] < least[:-1] * (1 - CLOSE)))
         for index in order[lower]:
             yield tuple(int(i) for i in np.unravel_index(index, step_s.shape))
+
+    def beaten(self, gpus: int, least_s: Any, memory_bytes: Any) -> Any:
+        """Where a layout on `gpus` GPUs that takes at least `least_s` cannot be on the front."""
+        points = [one for one in self if one.gpus <= gpus]
+        if not points:
+            return np.zeros((), bool)
+        times = np.array([one.step_s for one in points])
+        least = np.minimum.accumulate([one.memory_bytes for one in points])
+        quicker = np.searchsorted(times, least_s, "right")
+        return (quicker > 0) & (least[quicker - 1] <= memory_bytes)
 
     def __iter__(self) -> Iterator[FrontPoint]:
         return iter(sorted(self._points, key=lambda one: one.rank("fastest")))
@@ -121,122 +135,6 @@ def differences(first: Prediction, second: Prediction) -> list[Difference]:
     return sorted(kept, key=lambda one: -abs(one.seconds))
 
 
-TUNABLE: Final = (
-    "bucket_bytes",
-    "unit_layers",
-    "reshard_after_forward",
-    "forward_prefetch",
-    "backward_prefetch",
-)
-"""Fields of a layout that are tuned."""
-_BUCKETS: Final = tuple(
-    SourcedNumber(mebibytes * 2.0**20, Dimension.BYTES, Provenance()) for mebibytes in (5, 50, 100, 250)
-)
-_UNITS: Final = (2, 4, 8)
-_AHEAD: Final = (2, 4)
-
-
-@dataclass(frozen=True, slots=True)
-class TunedSetting:
-    """The best other value of a setting, beside its default, all else as in the tuned layout."""
-
-    name: str
-    """Of the setting."""
-    fields: Mapping[str, float | bool]
-    """Fields of the layout with that value."""
-    gained_s: float
-    """Seconds of a step that it saves; less than none if it costs some."""
-    memory_bytes: float
-    """Memory that it needs more."""
-    fits: bool
-    taken: bool
-    """True if the proposed layout has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """A layout, its time and memory, and what its settings buy."""
-
-    layout: Layout
-    step_s: float
-    memory_bytes: float
-    settings: tuple[TunedSetting, ...] = ()
-
-
-Value = Mapping[str, Any]
-
-
-def tuned(run: Run, pricing: Pricing, pinned: Mapping[str, Any]) -> Tuned | None:
-    """The layout of a settled `run` with its best settings; None if there is nothing to tune.
-
-    Fields that are `pinned` stay.
-    """
-    tried = {name: values for name, values in _settings(run) if values and not set(values[0]) & set(pinned)}
-    if not tried:
-        return None
-    start = best = _timed(run, pricing, run.layout)
-    for values in tried.values():
-        for value in values:
-            one = _timed(run, pricing, best.layout.model_copy(update=value))
-            quicker = one.step_s < best.step_s - WORTH * start.step_s
-            if quicker and fits(one.memory_bytes, run.cluster.device):
-                best = one
-    bought = tuple(_bought(run, pricing, best, name, values) for name, values in tried.items())
-    return Tuned(best.layout, best.step_s, best.memory_bytes, bought)
-
-
-def _settings(run: Run) -> Iterator[tuple[str, list[Value]]]:
-    """Settings that mean something in the layout of `run`, and other values than the usual one."""
-    layout = run.layout
-    ranks = layout.dp * layout.cp
-    if layout.shard == Shard.DDP and ranks > 1:
-        yield "bucket", [{"bucket_bytes": size} for size in _BUCKETS]
-    if layout.shard != Shard.FSDP or layout.pp > 1 or ranks == 1:
-        return
-    yield "unit_layers", [{"unit_layers": n} for n in _UNITS if n < run.model.layers]
-    node = run.cluster.domain_gpus // layout.tp
-    kept: list[Value] = [{"reshard_after_forward": False}]
-    if 1 < node < layout.shard_degree and layout.shard_degree % node == 0:
-        kept.append({"reshard_after_forward": node})
-    yield "reshard_after_forward", kept
-    if layout.overlap_parameters:
-        ahead = [{"forward_prefetch": n, "backward_prefetch": n} for n in _AHEAD]
-        yield "prefetch", [value for value in ahead if value["forward_prefetch"] < run.model.layers]
-
-
-def _bought(run: Run, pricing: Pricing, best: Tuned, name: str, values: list[Value]) -> TunedSetting:
-    """The value that `best` has, or the quickest other one, against the default."""
-    usual = {field: Layout.model_fields[field].default for field in values[0]}
-    without = best
-    mine: Value = {field: getattr(best.layout, field) for field in usual}
-    taken = mine != usual
-    if taken:
-        without = _timed(run, pricing, best.layout.model_copy(update=usual))
-        other, value = best, mine
-    else:
-        each = [(_timed(run, pricing, best.layout.model_copy(update=one)), one) for one in values]
-        other, value = min(each, key=lambda one: _order(run, one[0]))
-    return TunedSetting(
-        name,
-        dict(value),
-        without.step_s - other.step_s,
-        other.memory_bytes - without.memory_bytes,
-        bool(fits(other.memory_bytes, run.cluster.device)),
-        taken,
-    )
-
-
-def _order(run: Run, one: Tuned) -> tuple[bool, float, float]:
-    """What fits first, then the quickest, then what needs least memory."""
-    too_large = not fits(one.memory_bytes, run.cluster.device)
-    return too_large, one.step_s, one.memory_bytes
-
-
-def _timed(run: Run, pricing: Pricing, layout: Layout) -> Tuned:
-    step_s = pricing.step(run.model, layout, run.seq, run.cluster).step_s
-    return Tuned(layout, float(step_s), float(step_memory(run.model, layout, run.seq).total))
-
-
 _DIGITS = 9
 """Times that agree to so many digits are equal: arrays and single numbers round differently."""
 TUNED = 5
@@ -245,13 +143,39 @@ TUNING_SAVES = 1.25
 """Layouts that are slower than asked by no more than this factor are tuned, too."""
 _TIE = 10.0 ** (1 - _DIGITS)
 """Equal times differ by no more than this share."""
+KEPT: Final = 100
+"""Families of each kind that a search keeps at least."""
+_RECOMPUTATION: Final = {
+    "recompute": OPEN,
+    "recompute_layers": None,
+    "recompute_modules": ATTENTION_ALONE,
+}
+"""Fields that are chosen anew for layouts that may not fit, and what they are before."""
+RECOMPUTED: Final = 0.995
+"""Least time of a step with recomputation over that of the same without. It is 1 but where another
+class of ranks becomes the longest, whose own work, which the slowest node delays, is less."""
+FLAT: Final = 3
+"""Cells of a grid that are priced in the time of one layout in a plain row."""
+
+
+class Kind(Enum):
+    """Layouts among which the fastest of each family is kept."""
+
+    ANY = 0
+    SURE = 1
+    """They fit with 90 %."""
+    USUAL = 2
+    """They do, and have nothing that is rare in published runs."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One layout that fits."""
 
-    run: Run
+    build: Callable[[], Run]
+    """Makes the run when somebody asks."""
+    gpus: int
+    """GPUs in use."""
     step_s: float
     """Seconds of an optimizer step."""
     memory_bytes: float
@@ -265,15 +189,15 @@ class Candidate:
     def __repr__(self) -> str:
         return f"<Candidate on {self.gpus:,} GPUs: step {self.step_s:.4g} s>"
 
+    @cached_property
+    def run(self) -> Run:
+        """The run in this layout."""
+        return self.build()
+
     @property
     def layout(self) -> Layout:
         """The layout, resolved, with every field stated."""
         return self.run.layout
-
-    @property
-    def gpus(self) -> int:
-        """GPUs in use."""
-        return self.run.gpus
 
     @property
     def expected_s(self) -> float:
@@ -285,16 +209,31 @@ class Candidate:
         """GPU-seconds of a step with stalls: what it costs, whatever the price."""
         return self.expected_s * self.gpus
 
+    @property
+    def fit_probability(self) -> float:
+        """How likely it fits."""
+        return MemoryMargin.on(self.run.cluster.device, self.memory_bytes).probability
+
+    @property
+    def is_sure(self) -> bool:
+        """True if it fits with 90 %."""
+        return bool(likely_fits(self.memory_bytes, self.run.cluster.device))
+
+    @cached_property
+    def unusual(self) -> tuple[str, ...]:
+        """What of it is rare in published runs."""
+        return tuple(what for what, holds in unusual(self.run).items() if holds)
+
     @cached_property
     def prediction(self) -> Prediction:
         """The whole prediction, with its ledger."""
         return predict(self.run, self.pricing)
 
-    def rank(self, objective: Objective) -> tuple[Any, ...]:
-        """Orders candidates, the best first."""
-        time = (significant(self.expected_s), plainness(self.layout))
+    def rank(self, objective: Objective) -> tuple[float, ...]:
+        """Orders candidates by what is asked for alone, the best first."""
         if objective == "cheapest":
-            return (significant(self.gpu_s), *time)
+            return (significant(self.gpu_s),)
+        time = (significant(self.expected_s),)
         return (self.gpus, *time) if objective == "smallest" else time
 
 
@@ -315,8 +254,8 @@ class SearchResult(Answer):
     """Layouts that break no rule."""
     fitting: int = 0
     """Those of them that fit into memory."""
-    families: dict[tuple[Any, ...], Candidate] = field(default_factory=dict)
-    """The fastest layout of each family, which has equal GPUs and ranks along every axis."""
+    kinds: dict[Kind, dict[tuple[Any, ...], Candidate]] = field(default_factory=lambda: {k: {} for k in Kind})
+    """Of each kind the fastest layouts of families, which have equal GPUs and ranks along axes."""
     front: Front = field(default_factory=Front)
     """Layouts that no other beats in time, memory and GPUs at once."""
     smallest: FrontPoint | None = None
@@ -339,25 +278,40 @@ class SearchResult(Answer):
         found = f"best step {best[0].step_s:.4g} s" if best else "none"
         return f"<SearchResult {self.counted:,} layouts, {self.fitting:,} fit: {found}>"
 
+    @property
+    def families(self) -> dict[tuple[Any, ...], Candidate]:
+        """The fastest layout of each family that is among the best `KEPT`."""
+        return self.kinds[Kind.ANY]
+
+    def fastest(self, objective: Objective = "fastest") -> Candidate | None:
+        """The best by what is asked for alone, however unusual and tight."""
+        ranked = self.untuned(1, objective)
+        return _with_settings(ranked[0], self.pinned) if ranked else None
+
     def best(
         self, count: int = 5, objective: Objective = "fastest", *, within_s: float = np.inf
     ) -> list[Candidate]:
-        """The best `count` families whose step takes at most `within_s`, the first few tuned."""
-        ranked = self.untuned(len(self.families), objective, within_s=within_s * TUNING_SAVES)
+        """The `count` layouts to recommend whose step takes at most `within_s`, the first few tuned.
+
+        One for each idea: layouts that differ in more than context parallelism and settings.
+        """
+        every = [one for kind in self.kinds.values() for one in kind.values()]
+        quick = [one for one in every if one.step_s <= within_s * TUNING_SAVES]
+        ranked = list(islice(ideas(recommended(quick, objective)), count + TUNED))
         found = [*map(self._tuned, ranked[:TUNED]), *ranked[TUNED:]]
-        quick = [one for one in found if one.step_s <= within_s]
-        return sorted(quick, key=lambda one: one.rank(objective))[:count]
+        return recommended([one for one in found if one.step_s <= within_s], objective)[:count]
 
     def untuned(
         self, count: int = 5, objective: Objective = "fastest", *, within_s: float = np.inf
     ) -> list[Candidate]:
-        """The same as the search met them: with usual buckets and the usual settings of FSDP."""
+        """The fastest as the search met them: with usual buckets and the usual settings of FSDP."""
         quick = [one for one in self.families.values() if one.step_s <= within_s]
         return sorted(quick, key=lambda one: one.rank(objective))[:count]
 
     def _tuned(self, one: Candidate) -> Candidate:
         if one.layout not in self._tunings:
-            self._tunings[one.layout] = _with_settings(one, self.pinned)
+            safe = one if one.is_sure or "recompute" in self.pinned else _safer(one, self.pinned)
+            self._tunings[one.layout] = _with_settings(safe, self.pinned)
         return self._tunings[one.layout]
 
 
@@ -369,7 +323,26 @@ def _with_settings(one: Candidate, pinned: Mapping[str, Any]) -> Candidate:
     if found.layout == one.layout:
         return replace(one, tuned=found.settings)
     run = one.run.model_copy(update={"layout": found.layout})
-    return Candidate(run, found.step_s, found.memory_bytes, one.pricing, one.slowdown, found.settings)
+    measures: dict[str, Any] = {"step_s": found.step_s, "memory_bytes": found.memory_bytes}
+    return replace(one, build=lambda: run, tuned=found.settings, **measures)
+
+
+def _safer(one: Candidate, pinned: Mapping[str, Any]) -> Candidate:
+    """The same layout with the recomputation that is chosen for it where nobody states one.
+
+    The search looks at few kinds of it; here all are tried.
+    """
+    run, family = one.run, framework_or_default(one.run.software.framework)
+    free = {name: value for name, value in _RECOMPUTATION.items() if name not in pinned}
+    asked = run.model_copy(update={"layout": one.layout.model_copy(update=free)})
+    layouts = [each for each in ways(asked)[0] if not not_offered(family, run.software, each, run.model)]
+    if not layouts:
+        return one
+    steps_s = seconds_of(one.pricing, run.model, run.cluster, layouts, run.seq)
+    memory = memory_of(run.model, layouts, run.seq)
+    place = layouts.index(preferred(asked, layouts, steps_s, memory))
+    other = run.model_copy(update={"layout": layouts[place]})
+    return replace(one, build=lambda: other, step_s=steps_s[place], memory_bytes=memory[place])
 
 
 @takes_catalogue
@@ -411,21 +384,25 @@ def search(  # noqa: PLR0913 - a question has this many parts
     run = Run(model=model, cluster=clusters[0], seq=seq, software=software)
     pricing = pricing or Pricing.of(run)
     found = SearchResult(run, pricing, global_batch, pinned or {}, len(clusters))
-    total = sum(size_of(space, one) for one in clusters)
+    if (total := size_of(space, clusters)) > MOST_CELLS:
+        raise InputError.of(
+            f"a global batch of {global_batch:,} on {max(one.gpus for one in clusters):,} GPUs has more than "
+            f"{MOST_CELLS:,} layouts to search: state some of it, such as --tp 8 --micro-batch 1, or a batch "
+            "with fewer divisors"
+        )
     done, best_s = 0, np.inf
     for one in clusters:
         for grid in grids(space, one):
             _look_at(grid, _Question(space, one, pricing), found)
             done += int(np.prod(grid.shape))
-            for best in found.untuned(1):
-                if best.expected_s < best_s:
-                    best_s = best.expected_s
-                    better(best)
+            best = min(found.families.values(), key=lambda one: one.expected_s, default=None)
+            if best is not None and best.expected_s < best_s:
+                best_s = best.expected_s
+                better(best)
             progress(done / total)
-    for best in found.best(1):
-        if best.expected_s < best_s:  # by tuning
-            better(best)
-            progress(1.0)
+    if (tuned_one := found.fastest()) is not None and tuned_one.expected_s < best_s:
+        better(tuned_one)
+        progress(1.0)
     return found
 
 
@@ -447,17 +424,98 @@ def _look_at(grid: Grid, asked: _Question, found: SearchResult) -> None:
         return
     memory = np.asarray(step_memory(space.model, grid.layouts, space.seq).total, dtype=float)
     found.smallest = _smaller(grid, memory, cluster, found.smallest)
-    fitting = grid.allowed & fits(memory, cluster.device)
+    fitting = np.broadcast_to(grid.allowed & fits(memory, cluster.device), grid.shape)
+    found.fitting += int(np.count_nonzero(fitting))
     if not fitting.any():
         return
+    places = [np.arange(length) for length in grid.shape]
+    places[SPLIT] = np.flatnonzero(fitting.any(axis=_but(SPLIT)))
+    some = _Some.of(grid, memory, fitting).at(places)
+    kinds = np.ravel(grid.layouts.recompute)
+    if len(kinds) == 1 or kinds[0] != Recompute.NONE:
+        _kept(some, asked, found)
+        return
+    bound_s = _kept(some.recomputing(kinds == Recompute.NONE), asked, found)
+    _keep_rest(some.recomputing(kinds != Recompute.NONE), bound_s, asked, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """A grid, the memory of its layouts, and which of them are looked at."""
+
+    grid: Grid
+    memory: Any
+    wanted: Any
+
+    @classmethod
+    def of(cls, grid: Grid, memory: Any, wanted: Any) -> "_Some":
+        """With arrays of the grid's shape."""
+        return cls(grid, np.broadcast_to(memory, grid.shape), np.broadcast_to(wanted, grid.shape))
+
+    def at(self, places: Sequence[Any]) -> "_Some":
+        """Those at `places` of every axis."""
+        inner = np.ix_(*places)
+        return _Some(self.grid.part(*places), self.memory[inner], self.wanted[inner])
+
+    def recomputing(self, kinds: Any) -> "_Some":
+        """Those whose kind of recomputation is one of `kinds`."""
+        places = [np.arange(length) for length in self.grid.shape]
+        places[RECOMPUTE] = np.flatnonzero(kinds)
+        return self.at(places)
+
+    def only(self, wanted: Any) -> "_Some":
+        """The smallest grid that holds the `wanted`, or a row of them if they are few in it."""
+        places = [np.flatnonzero(wanted.any(axis=_but(axis))) for axis in range(len(AXES))]
+        if FLAT * np.count_nonzero(wanted) >= np.prod([len(one) for one in places]):
+            return replace(self, wanted=wanted).at(places)
+        flat = np.flatnonzero(wanted)
+        row = self.grid.listed(flat)
+        return _Some(row, self.memory.reshape(-1)[flat].reshape(row.shape), np.ones(row.shape, bool))
+
+
+def _keep_rest(some: _Some, bound_s: Any, asked: _Question, found: SearchResult) -> None:
+    """The best of `some`, none of which takes less than `bound_s`."""
+    bound_s = bound_s * RECOMPUTED
+    wanted = some.wanted & ~found.front.beaten(asked.cluster.gpus, bound_s, some.memory)
+    for kind, mask in _masks(some, asked):
+        least_s = _least_s(some.grid, kind, asked, found)
+        wanted = wanted | (some.wanted & mask & (bound_s <= least_s))
+    if wanted.any():
+        _kept(some.only(wanted), asked, found)
+
+
+def _but(axis: int) -> tuple[int, ...]:
+    return tuple(other for other in range(len(AXES)) if other != axis)
+
+
+def _least_s(grid: Grid, kind: Kind, asked: _Question, found: SearchResult) -> Any:
+    """By split, what a layout must not exceed to be the best of its family, and one of `KEPT`."""
+    gpus = asked.cluster.gpus
+    known = {key: one.expected_s for key, one in found.kinds[kind].items() if key[0] == gpus}
+    most = sorted(known.values())[KEPT - 1] if len(known) >= KEPT else np.inf
+    return np.array([min(known.get((gpus, *family), np.inf), most) for family in grid.families]) * (1 + _TIE)
+
+
+def _masks(some: _Some, asked: _Question) -> Iterator[tuple[Kind, Any]]:
+    """Where layouts are of each kind."""
+    yield Kind.ANY, True
+    sure = likely_fits(some.memory, asked.cluster.device)
+    yield Kind.SURE, sure
+    rare = unusual_features(some.grid.layouts, asked.space.model, asked.space.seq, asked.cluster).values()
+    yield Kind.USUAL, sure & ~np.asarray(reduce(or_, rare))
+
+
+def _kept(some: _Some, asked: _Question, found: SearchResult) -> Any:
+    """Price `some`, put the best of them into `found`, and return all times."""
+    space, cluster, grid = asked.space, asked.cluster, some.grid
     time = asked.pricing.step(space.model, grid.layouts, space.seq, cluster)
     slowdown = expected_slowdown(space.family, grid.layouts, cluster)
-    step_s = np.where(fitting, time.step_s, np.inf)
-    found.fitting += int(np.count_nonzero(np.isfinite(step_s)))
+    times = np.broadcast_to(time.step_s * slowdown, grid.shape)
     runs = _Runs(asked, grid, slowdown)
-    expected_s = step_s * slowdown if np.any(slowdown != 1.0) else step_s
-    _keep_families(expected_s, memory, runs, found)
-    _keep_front(expected_s, memory, runs, found)
+    for kind, mask in _masks(some, asked):
+        _keep_families(np.where(some.wanted & mask, times, np.inf), some.memory, runs, found.kinds[kind])
+    _keep_front(np.where(some.wanted, times, np.inf), some.memory, runs, found)
+    return times
 
 
 def _smaller(grid: Grid, memory: Any, cluster: Cluster, before: FrontPoint | None) -> FrontPoint:
@@ -480,41 +538,39 @@ class _Runs:
         where = tuple(int(i) for i in place)
         used = np.broadcast_to(memory, self.grid.shape)[where]
         slowdown = float(np.broadcast_to(self.slowdown, self.grid.shape)[where])
-        space, pricing = self.asked.space, self.asked.pricing
-        run = Run(
+        step_s, pricing = float(expected_s[where]) / slowdown, self.asked.pricing
+        gpus = self.asked.cluster.gpus
+        return Candidate(lambda: self.run(where), gpus, step_s, float(used), pricing, slowdown)
+
+    def run(self, where: tuple[int, ...]) -> Run:
+        space = self.asked.space
+        return Run(
             model=space.model,
             cluster=self.asked.cluster,
             seq=space.seq,
             software=space.software,
             layout=self.grid.layout(where),
         )
-        step_s = float(expected_s[where]) / slowdown
-        return Candidate(run, step_s, float(used), pricing, slowdown)
 
 
-def _keep_families(expected_s: Any, memory: Any, runs: _Runs, found: SearchResult) -> None:
-    """The fastest layout of every family; of equally fast ones the plainest."""
-    quickest = expected_s.reshape(-1, expected_s.shape[SPLIT]).min(axis=0)
+def _keep_families(expected_s: Any, memory: Any, runs: _Runs, best: dict[tuple[Any, ...], Candidate]) -> None:
+    """The fastest layout of every family; of equally fast ones the plainest, which comes first."""
+    inner = expected_s.reshape(-1, expected_s.shape[SPLIT])
+    quickest = inner.min(axis=0)
     keys = [(runs.asked.cluster.gpus, *family) for family in runs.grid.families]
-    best = {key: one.expected_s for key, one in found.families.items()}
-    for key, seconds in zip(keys, quickest.tolist(), strict=True):
-        best[key] = min(best.get(key, np.inf), seconds)
     for split in np.flatnonzero(np.isfinite(quickest)).tolist():
-        key = keys[split]
-        if quickest[split] > best[key] * (1.0 + _TIE):
+        before = best.get(keys[split])
+        if before is not None and quickest[split] >= before.expected_s * (1.0 - _TIE):
             continue
-        before = found.families.get(key)
-        times = significant(expected_s[..., split])
-        inner = np.unravel_index(int(np.argmin(times)), times.shape)
-        one = runs.at((*inner, split), expected_s, memory)
-        if before is None or one.rank("fastest") < before.rank("fastest"):
-            found.families[key] = one
+        first = int(np.argmax(inner[:, split] <= quickest[split] * (1.0 + _TIE)))
+        place = np.unravel_index(first, expected_s.shape[:SPLIT])
+        best[keys[split]] = runs.at((*place, split), expected_s, memory)
 
 
 def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: SearchResult) -> None:
     """Layouts of the grid that may be on the front; memory is the same along `FREE`."""
     quickest = expected_s.min(axis=FREE, keepdims=True)
-    used = np.broadcast_to(memory, quickest.shape)
+    used = np.broadcast_to(memory[tuple(slice(0, 1) for _ in FREE)], quickest.shape)
     gpus = runs.asked.cluster.gpus
     for place in found.front.candidates(gpus, quickest, used):
         along = tuple(slice(None) if axis in FREE else i for axis, i in enumerate(place))
@@ -527,9 +583,6 @@ def _later(runs: _Runs, place: Sequence[Any]) -> Callable[[], Layout]:
     return lambda: runs.grid.layout(place)
 
 
-def significant(seconds: Any) -> Any:
+def significant(seconds: float) -> float:
     """`seconds` to nine digits."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = 10.0 ** (np.ceil(np.log10(seconds)) - _DIGITS)
-        rounded = np.where(np.isfinite(seconds), np.round(seconds / unit) * unit, seconds)
-    return float(rounded) if np.ndim(rounded) == 0 else rounded
+    return float(f"{seconds:.{_DIGITS}g}")

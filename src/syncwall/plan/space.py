@@ -8,27 +8,29 @@ multiplications once for each tp and micro batch, not once for each of the hundr
 that share them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from syncwall.answer.improvements import SHARD_DOMAINS, divisors, virtual_stage_counts
+from syncwall.answer.improvements import SHARD_DOMAINS, divisors
+from syncwall.answer.many import ALL_LAYERS
+from syncwall.answer.settled import some_layers, virtual_stage_counts
 from syncwall.cost.framework_costs import framework_or_default
 from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.describe.base import is_open
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import can_share, offered, possible
-from syncwall.describe.software import Framework, at, kept_formats, resharding, switches
+from syncwall.describe.software import Framework, at, kept_formats, may_overlap_ep, resharding, switches
 from syncwall.plan.choices import MEMORY_FREE, SEARCHED, SWITCHES
 from syncwall.problems import InputError
 from syncwall.work.number import where
 
-RECOMPUTED: Final = (0.125, 0.25, 0.5, 0.75)
-"""Shares of a stage's layers that are also recomputed, besides all of them."""
 SHORTEST: Final = 256
 """Tokens of a sequence that a context-parallel rank should at least have."""
 
@@ -84,17 +86,32 @@ class Space:
         return layout.model_copy(update=update)
 
     def switch(self, name: str, *, matters: bool) -> tuple[bool, ...]:
-        """Values of a switch, the plainest first; where nothing depends on it, one of them."""
+        """Values of a switch, the plainest first; where nothing depends on it, one of them.
+
+        What can overlap does: nobody turns it off to be faster.
+        """
         if not matters:
             return self._stated(name, (PLAIN.get(name, False),))[:1]
-        usual = {"sp": True, **switches(self.family, self.software.date, Shard.DDP)}[name]
-        values = self._stated(name, (True, False) if usual else (False,))
-        return tuple(sorted(values, key=lambda on: plain(name, on)))
+        usual = switches(self.family, self.software.date, Shard.DDP)
+        if name == "sp":
+            values: tuple[bool, ...] = (True,) if self._needs_sp else (True, False)
+        elif name in MEMORY_FREE:
+            values = (usual[name],)
+        else:
+            values = (True, False) if usual[name] else (False,)
+        return tuple(sorted(self._stated(name, values), key=lambda on: plain(name, on)))
+
+    @property
+    def _needs_sp(self) -> bool:
+        return self.family.tp_needs_sp or (self.model.moe is not None and self.family.experts_need_sp)
 
     def recomputation(self, layers: int) -> list[tuple[Recompute, int | None]]:
         """Kinds of recomputation with the layers of a stage of `layers` that they apply to."""
-        kinds = self._stated("recompute", self.family.recomputes)
-        counts = [None, *dict.fromkeys(round(share * layers) for share in RECOMPUTED)]
+        offered = self.family.available(self.family.recomputes, self.software.date)
+        kinds = self._stated("recompute", offered)
+        counts: list[int | None] = [None]
+        if self.family.recomputes_some_layers:
+            counts += some_layers(layers)
         if "recompute_layers" in self.pinned:
             counts = list(self.pinned["recompute_layers"])
         found: list[tuple[Recompute, int | None]] = []
@@ -109,11 +126,12 @@ class Space:
             plain = Schedule.ONE_F_ONE_B
             stated = self._stated("schedule", (plain,))
             one = plain if plain in stated else stated[0]
-            return [(1, one)] if self._may("virtual_stages", 1) else []
+            return [(1, one)] if self.may("virtual_stages", 1) else []
         found: list[tuple[int, Schedule]] = []
         for schedule in self._stated("schedule", self.family.schedules):
-            counts = virtual_stage_counts(self.model.layers, pp) if schedule == Schedule.INTERLEAVED else [1]
-            found += [(n, schedule) for n in counts if self._may("virtual_stages", n)]
+            several = virtual_stage_counts(self.model, pp, self.family, self.software.date)
+            counts = several if schedule == Schedule.INTERLEAVED else [1]
+            found += [(n, schedule) for n in counts if self.may("virtual_stages", n)]
         return sorted(found)
 
     def shards(self, pp: int) -> list[tuple[Shard, int]]:
@@ -121,15 +139,16 @@ class Space:
 
         In a pipeline gradients are kept whole until the last micro batch: ZeRO-2 is ZeRO-1 there.
         """
-        kinds = sorted(set(self._stated("shard", self.family.shards)))
+        offered = self.family.available(self.family.shards, self.software.date)
+        kinds = sorted(set(self._stated("shard", offered)))
         if pp > 1 and Shard.ZERO1 in kinds:
             kinds = [kind for kind in kinds if kind != Shard.ZERO2]
-        parts = {Shard.DDP: (0,), Shard.ZERO2: (0,)}
-        return [(kind, n) for kind in kinds for n in parts.get(kind, (0, *SHARD_DOMAINS))]
+        partial = {*self.family.partial_shards} - {Shard.DDP, Shard.ZERO2}
+        return [(kind, n) for kind in kinds for n in (0, *(SHARD_DOMAINS if kind in partial else ()))]
 
     def sizes(self, name: str, gpus: int) -> list[int]:
         """Numbers of ranks of an axis that divide `gpus`."""
-        return [n for n in divisors(gpus) if self._may(name, n)]
+        return [n for n in divisors(gpus) if self.may(name, n)]
 
     def contexts(self, gpus: int) -> list[int]:
         """Context-parallel sizes; long enough parts of the sequence unless the user says so."""
@@ -143,34 +162,38 @@ class Space:
             return
         for ep in divisors(self.model.moe.experts):
             for etp in sorted({1, tp, *self.pinned.get("etp", ())}):
-                if ranks % (ep * etp) == 0 and self._may("ep", ep) and self._may("etp", etp):
+                if ranks % (ep * etp) == 0 and self.may("ep", ep) and self.may("etp", etp):
                     yield ep, etp
 
-    def exchanges(self, ep: Any, recompute: Any) -> dict[str, Any]:
-        """How experts exchange tokens: as cleverly as the framework offers, which is never slower.
-
-        Tokens can be exchanged beside another micro batch only where that does not recompute.
-        """
-        spread, date = ep > 1, self.software.date
+    def exchanges(self, layouts: Layout) -> dict[str, Any]:
+        """How experts exchange tokens: as cleverly as the framework offers, which is never slower."""
+        spread, date = layouts.ep > 1, self.software.date
         dispatchers: tuple[Dispatcher, ...] = at(self.family.dispatchers, date)
-        offered = at(self.family.offers_overlap_ep, date)
-        usual = {
-            "dispatcher": where(spread, max(dispatchers), PLAIN["dispatcher"]),
-            "overlap_ep": spread & offered & (recompute != Recompute.FULL),
-        }
-        return {name: max(self.pinned.get(name, (on,))) for name, on in usual.items()}
+        usual = where(spread, max(dispatchers), PLAIN["dispatcher"])
+        dispatcher = max(self.pinned.get("dispatcher", (usual,)))
+        layouts = layouts.model_copy(update={"dispatcher": dispatcher})
+        may = spread & may_overlap_ep(self.family, date, layouts, self.model.mtp_layers)
+        return {"dispatcher": dispatcher, "overlap_ep": max(self.pinned.get("overlap_ep", (may,)))}
 
     def micro_batches(self, dp: int) -> list[int]:
         """Sequences of a micro batch that fill the batch of each of `dp` replicas."""
         if self.global_batch % dp:
             return []
-        return [n for n in divisors(self.global_batch // dp) if self._may("micro_batch", n)]
+        return [n for n in divisors(self.global_batch // dp) if self.may("micro_batch", n)]
 
     def _stated(self, name: str, usual: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(self.pinned.get(name, usual))
 
-    def _may(self, name: str, value: int) -> bool:
+    def may(self, name: str, value: int) -> bool:
+        """True if `value` is not excluded by what the user states."""
         return name not in self.pinned or value in self.pinned[name]
+
+
+def held(layout: Layout) -> dict[str, Any]:
+    """Fields that `layout` states and that no search chooses: every layout found has them."""
+    free = (*SEARCHED, "dp", "global_batch")
+    stated = (name for name in Layout.model_fields if name in layout.model_fields_set)
+    return {name: getattr(layout, name) for name in stated if name not in free and not is_open(layout, name)}
 
 
 def plain(name: str, value: Any) -> Any:
@@ -194,15 +217,15 @@ def _values(name: str, value: Any) -> Sequence[Any]:
 
 AXES: Final = (*SWITCHES, "recompute", "pipeline", "shard", "split")
 """Axes of a grid; `split` is tp, cp, ep, etp, dp and micro batch together."""
-SPLIT: Final = AXES.index("split")
+SPLIT, RECOMPUTE = AXES.index("split"), AXES.index("recompute")
 FREE: Final = tuple(range(len(MEMORY_FREE)))
 """Axes that memory does not depend on: the first ones."""
-CELLS: Final = 2**17
-"""Layouts evaluated at once: enough to keep NumPy busy, few enough for the processor's cache."""
+CELLS: Final = 2**19
+"""Layouts of one grid: few of them are priced at once, which keeps NumPy busy."""
+MOST_CELLS: Final = 2**28
+"""Layouts that a search looks at, the impossible ones among them: some minutes of one core."""
 FAMILY: Final = ("tp", "pp", "cp", "ep", "etp")
 """Fields that layouts of one family share."""
-_ALL_LAYERS: Final = 10**6
-"""Stands for all layers of a stage, as arrays cannot hold None."""
 _SPLIT_FIELDS: Final = ("tp", "cp", "ep", "etp", "dp", "micro_batch")
 
 
@@ -221,6 +244,33 @@ class Grid:
         fields = {name: self._value(name, place) for name in Layout.model_fields}
         return Layout.model_validate(fields)
 
+    def part(self, *places: Any) -> "Grid":
+        """The layouts at `places` of every axis, each a list of indices."""
+
+        def taken(array: Any) -> Any:
+            if not isinstance(array, np.ndarray):
+                return array
+            for axis, kept in enumerate(places):
+                if array.shape[axis] > 1 and len(kept) < self.shape[axis]:
+                    array = np.take(array, kept, axis)
+            return array
+
+        fields = {name: taken(getattr(self.layouts, name)) for name in Layout.model_fields}
+        layouts = self.layouts.model_copy(update=fields)
+        return Grid(layouts, taken(np.asarray(self.allowed)), tuple(map(len, places)))
+
+    def listed(self, cells: Any) -> "Grid":
+        """The layouts at flat indices, one after the other along the last axis."""
+        shape = (*(1 for _ in self.shape[1:]), len(cells))
+
+        def taken(array: Any) -> Any:
+            if not isinstance(array, np.ndarray):
+                return array
+            return np.broadcast_to(array, self.shape).reshape(-1)[cells].reshape(shape)
+
+        fields = {name: taken(getattr(self.layouts, name)) for name in Layout.model_fields}
+        return Grid(self.layouts.model_copy(update=fields), np.ones(shape, bool), shape)
+
     @property
     def families(self) -> list[tuple[int, ...]]:
         """Ranks along every axis of the layouts at each place of the last axis."""
@@ -235,7 +285,7 @@ class Grid:
         picked = np.broadcast_to(value, self.shape)[tuple(place)].item()
         kind = type(PLAIN.get(name, Layout.model_fields[name].default))
         if name == "recompute_layers":
-            return None if picked == _ALL_LAYERS else picked
+            return None if picked == ALL_LAYERS else picked
         return kind(picked) if issubclass(kind, (Choice, bool)) else int(picked)
 
 
@@ -245,9 +295,14 @@ def grids(space: Space, cluster: Cluster) -> Iterator[Grid]:
         yield _grid(space, cluster, piece)
 
 
-def size_of(space: Space, cluster: Cluster) -> int:
-    """Cells of all grids together, to show progress."""
-    return sum(prod(piece.shape) for piece in _pieces(space, cluster))
+def size_of(space: Space, clusters: Iterable[Cluster], most: int = MOST_CELLS) -> int:
+    """Cells of all grids together; counting ends beyond `most`."""
+    cells = 0
+    for piece in chain.from_iterable(_pieces(space, one) for one in clusters):
+        cells += prod(piece.shape)
+        if cells > most:
+            break
+    return cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +328,10 @@ def _pieces(space: Space, cluster: Cluster) -> Iterator[_Piece]:
         for split in (False, True):
             tps = [tp for tp in space.sizes("tp", gpus // pp) if (tp > 1) == split]
             axes = _axes(space, pp, split)
-            rows = list(_rows(space, gpus // pp, tps))
+            rows = _rows(space, gpus // pp, tps)
             count = max(CELLS // max(prod(len(values) for values in axes.values()), 1), 1)
-            if all(axes.values()):
-                for first in range(0, len(rows), count):
-                    yield _Piece(pp, axes, rows[first : first + count])
+            while all(axes.values()) and (some := list(islice(rows, count))):
+                yield _Piece(pp, axes, some)
 
 
 def _axes(space: Space, pp: int, split: bool) -> dict[str, list[Any]]:
@@ -298,6 +352,8 @@ def _rows(space: Space, ranks: int, tps: Sequence[int]) -> Iterator[tuple[int, .
     for tp in tps:
         for cp in space.contexts(ranks // tp) if ranks % tp == 0 else ():
             dp = ranks // tp // cp
+            if not space.may("dp", dp):
+                continue
             for ep, etp in space.experts(ranks, tp):
                 for micro in space.micro_batches(dp):
                     yield tp, cp, ep, etp, dp, micro
@@ -308,13 +364,15 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     fields: dict[str, Any] = {name: _along(name, axes[name]) for name in SWITCHES}
     kinds, counts = zip(*axes["recompute"], strict=True)
     fields["recompute"] = _along("recompute", kinds)
-    fields["recompute_layers"] = _along("recompute", [n or _ALL_LAYERS for n in counts])
+    fields["recompute_layers"] = _along("recompute", [n or ALL_LAYERS for n in counts])
     virtual, schedules = zip(*axes["pipeline"], strict=True)
     fields["virtual_stages"] = _along("pipeline", virtual)
     fields["schedule"] = _along("pipeline", schedules)
     columns = np.array(piece.rows).T
     fields |= {n: _along("split", c) for n, c in zip(_SPLIT_FIELDS, columns, strict=True)}
-    fields |= space.exchanges(fields["ep"], fields["recompute"])
+    for switch, other in space.family.needs.items():
+        if switch in fields and switch not in space.pinned:
+            fields[switch] = fields[switch] & fields[other]
     shards, domains = zip(*axes["shard"], strict=True)
     whole, over = fields["dp"] * fields["cp"], _along("shard", domains)
     part = cluster.domain_gpus * over // fields["tp"]
@@ -322,15 +380,11 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     degree = np.where((over == 0) | ~real, whole, part)
     fields |= {"shard": _along("shard", shards), "shard_degree": degree, "pp": piece.pp}
     layouts = space.base.model_copy(update=fields)
-    layouts = layouts.model_copy(update=resharding(layouts, space.family))
+    layouts = layouts.model_copy(update={**space.exchanges(layouts), **resharding(layouts, space.family)})
     allowed = possible(space.model, layouts, space.seq, cluster.gpus) & real
-    allowed = allowed & offered(
-        space.family,
-        space.software.date,
-        layouts,
-        space.pinned,
-        experts=space.model.moe is not None,
-    )
+    insisted = [name for name, values in space.pinned.items() if len(values) == 1]
+    seeds = {*insisted, "recompute_layers"}  # recomputation is chosen anew where it is tight
+    allowed = allowed & offered(space.family, space.software, layouts, seeds, space.model)
     return Grid(layouts, allowed & _distinct(space, layouts, whole), piece.shape)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from syncwall import units
+from syncwall.answer.published_runs import PublishedRun
 from syncwall.catalogue import CatalogueKind, sources
 from syncwall.describe import Effective
 from syncwall.describe.base import CatalogueEntry, Count, Description, Provenance, SourcedNumber
@@ -134,6 +135,21 @@ def entry_view(entry: Description) -> View:
         Lines("Units", (CONVENTIONS,), is_quiet=True),
     ]
     return View(getattr(entry, "name", type(entry).__name__), tuple(blocks))
+
+
+def published_run_view(run: PublishedRun) -> View:
+    """A run that somebody published: where, how fast it was, and how well it is predicted."""
+    unread = () if run.cells else ("its table may not be passed on: only traits of the run are known",)
+    ratio = f"{float(run.error['ratio']):.2f} of its measured time" if run.error else "never"
+    lines = {
+        "Run": (run.what,),
+        "Measured": (run.measured or "see the source",),
+        "Predicted": (ratio,),
+        "Source": (run.link, *unread),
+    }
+    rows = ((key.replace("_", " "), text) for key, text in (run.cells or run.error).items())
+    blocks = (Lines(label, said) for label, said in lines.items())
+    return View(run.name, (*blocks, *table(("column", "as published"), rows, words=2)))
 
 
 def term_view(term: Term) -> View:

@@ -109,14 +109,22 @@ def bill(answer: FabricAnswer, one: Sized) -> str:
     return f"${found.total:,.0f}, ${found.total / answer.gpus:,.0f} a GPU{missing}"
 
 
+def is_alone(one: Sized, slower: float) -> bool:
+    """True if a fabric seems to cost nothing only because what shares its links is not counted."""
+    return slower < LEAST / 2 and (one.bisection_share < 1.0 - LEAST or one.nodes > MOST_NODES)
+
+
 def effect(answer: FabricAnswer, one: Sized) -> str:
     """How much longer a step takes on it."""
     found = answer.effects[one.kind]
     model = answer.prediction.run.model.name if answer.prediction else ""
-    said = (
-        f"a step of {model} takes {step_time(found.step_s)}, {percent(found.slower, 1)} more than "
-        f"the {step_time(answer.free_s or 0.0)} on a non-blocking network"
-    )
+    said = f"a step of {model} takes {step_time(found.step_s)}, "
+    if is_alone(one, found.slower):
+        said += "as on a non-blocking network, if no other job is there: neighbours are not counted"
+        said += ", nor flows that meet by hashing" * (one.nodes > MOST_NODES)
+    else:
+        free = step_time(answer.free_s or 0.0)
+        said += f"{percent(found.slower, 1)} more than the {free} on a non-blocking network"
     if found.forwarded:
         said += "; experts talk across rails, forwarded over scale-up links"
     return said
@@ -205,7 +213,7 @@ def longer(before_s: float, after_s: float) -> str:
 
 def step_time(seconds: float) -> str:
     """Four figures: fabrics often differ by little."""
-    return units.format(seconds, Dimension.SECONDS, digits=4)
+    return units.format(seconds, Dimension.SECONDS, digits=4) if seconds < 1e3 else duration(seconds)
 
 
 def assumed(answer: FabricAnswer) -> str:
@@ -283,7 +291,8 @@ def _cells(answer: FabricAnswer, one: Sized) -> Iterator[str]:
     yield units.format(watts, Dimension.WATTS, digits=4) if answer.powers.stated else ""
     effect = answer.effects.get(one.kind)
     yield step_time(effect.step_s) if effect else ""
-    yield percent(effect.slower, 1) if effect else ""
+    alone = effect is not None and is_alone(one, effect.slower)
+    yield "none if alone" if alone else percent(effect.slower, 1) if effect else ""
 
 
 def _details(answer: FabricAnswer, one: Sized) -> Iterator[Block]:

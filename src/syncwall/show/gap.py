@@ -5,7 +5,7 @@ from typing import Final
 from syncwall.answer.gap import Gap, Suspect
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.layout import run_title, run_words, speed_unit
-from syncwall.show.numbers import duration, percent, signed, signed_percent
+from syncwall.show.numbers import duration, likelihood, percent, signed, signed_percent
 
 
 def gap_verdict(gap: Gap) -> str:
@@ -22,16 +22,10 @@ def gap_verdict(gap: Gap) -> str:
 
 def suspect_words(one: Suspect) -> str:
     """What it is, and how it would be described."""
-    return f"{one.what} ({one.detail})"
+    return f"{one.what} ({one.detail})" if one.detail else one.what
 
 
-def other_words(gap: Gap) -> str:
-    """What else it may be: several of them, and what may cost anything, with how to tell."""
-    alone = "" if gap.is_explained else "none of these explains it alone: several at once; "
-    return alone + "; ".join(f"{one.what}: {one.tell}" for one in gap.unpriced)
-
-
-_SUSPECTS: Final = 3
+_SUSPECTS: Final = 5
 
 
 def gap_view(gap: Gap) -> View:
@@ -43,18 +37,27 @@ def gap_view(gap: Gap) -> View:
 
 def gap_blocks(gap: Gap) -> list[Block]:
     """Both numbers, and the likeliest suspects, each with what tells it apart."""
-    first = gap.suspects[:_SUSPECTS]
+    if gap.is_usual:
+        return _both(gap)
+    first = gap.ranked[:_SUSPECTS]
     rows = [
-        (f"{number}", suspect_words(one), duration(one.step_s), percent(one.explained))
+        (
+            f"{number}",
+            suspect_words(one),
+            f"{likelihood(one.probability)} likely",
+            "of any size" if one.run is None else f"{duration(one.step_s)} a step",
+            "" if one.run is None else f"{percent(one.explained)} of the gap",
+        )
         for number, one in enumerate(first, 1)
     ]
-    tell = tuple(f"{number}  {one.tell}" for number, one in enumerate(first, 1))
-    beside = [Lines("Or", (other_words(gap),))] if gap.unpriced else []
+    check = [f"{number}  {one.tell}" for number, one in enumerate(first, 1)]
+    if not gap.is_explained and check:
+        check.append("nothing that has a price explains it alone: it may be several at once")
+    head = ("", "may explain it", "likelihood", "predicted then", "explains")
     return [
         *_both(gap),
-        *table(("", "would explain it", "step", "of the gap"), rows, words=2, label="Suspects"),
-        *([Lines("Tell", tell)] if tell else []),
-        *beside,
+        *table(head, rows, words=2, label="Suspects"),
+        *([Lines("Check", tuple(check))] if check else []),
     ]
 
 

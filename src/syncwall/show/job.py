@@ -5,6 +5,7 @@ from typing import Final
 
 from syncwall import units
 from syncwall.cause import CauseKind
+from syncwall.job.bill import NOT_COUNTED, Bill
 from syncwall.job.completion import Completion, JobChange
 from syncwall.job.settled_job import Input, PredictedPhase
 from syncwall.show.blocks import (
@@ -19,9 +20,8 @@ from syncwall.show.blocks import (
     View,
     table,
 )
-from syncwall.show.layout import run_title, run_words
 from syncwall.show.numbers import energy, mass, money, percent, plural, span
-from syncwall.show.prediction import assumed, chosen, numbers
+from syncwall.show.prediction import assumed, chosen, numbers, prediction_title, prediction_words
 from syncwall.units import Dimension
 
 _WORTH: Final = 1e-4
@@ -105,6 +105,51 @@ def saves(completion: Completion) -> str:
     return said + f"{chosen} (Young {span(completion.young_s)}, Daly {span(completion.daly_s)})"
 
 
+def spares(completion: Completion) -> str:
+    """How many nodes stand by, and why so many."""
+    plan = completion.settled.plan
+    source = next((i.stated_source for i in completion.inputs if i.name == "spare nodes"), None)
+    share = percent(plan.spares / (plan.nodes + plan.spares), 1)
+    why = f"with repairs of {span(plan.repair_s)}, {source}" if source else "as stated"
+    return f"{plural(plan.spares, 'node')} ({share}): {why}"
+
+
+def money_words(completion: Completion) -> list[str]:
+    """The same as `money_lines`, each with its label."""
+    return [f"{label}: {text}" for label, text in money_lines(completion).items()]
+
+
+def money_lines(completion: Completion) -> dict[str, str]:
+    """Why there are spares; what sellers ask; what buying takes, and from what use on it pays."""
+    bill, paid = completion.bill, completion.cost_range_usd
+    asked = [
+        f"{terms} ${low:.2f} to ${high:.2f} ({money(paid[terms][0])} to {money(paid[terms][1])})"
+        if high > low
+        else f"{terms} ${low:.2f} ({money(paid[terms][0])}; one seller)"
+        for terms, (low, high) in bill.prices_usd_per_gpu_hour.items()
+    ]
+    rent = {"Rent": f"a GPU-hour {', '.join(asked)}"} if asked else {}
+    return {"Spares": spares(completion), **rent, "Buy": buys(bill, completion.finish_s[1])}
+
+
+def buys(bill: Bill, seconds: float) -> str:
+    """Capex, what of it a job of `seconds` uses, and the use from which on it costs less than rent."""
+    bought, capex = bill.purchase, bill.capex_usd
+    if bought is None or capex is None:
+        return "no price is known to buy these GPUs: --job.owned.price $40k"
+    said, used = f"capex {money(capex)} for {bill.gpus:,} GPUs", seconds / 3600.0 / bought.hours
+    even, years = bill.break_even_utilisation, f"{bought.years:g} years"
+    if bill.usd_per_gpu_hour is not None:
+        pays = even is not None and even <= 1
+        said += (
+            f"; cheaper than rent if used more than {percent(even or 0.0)}" if pays else "; rent is cheaper"
+        )
+        said += f" of {years}"
+    if 1 < used < float("inf"):
+        return f"{said}; this job outlives them: bought {bought.times(seconds):,.0f} times"
+    return said + f" (this job: {percent(used, 1)})" * (0.0005 <= used <= 1)
+
+
 def measured(completion: Completion) -> str:
     """What was measured of the job itself; nothing if it has not begun."""
     known, predicted_s = completion.job.measured, completion.prediction.step_s
@@ -144,9 +189,13 @@ def switched_off(completion: Completion) -> str:
 
 def assumed_inputs(completion: Completion) -> str:
     """The inputs that matter most and that nobody gave."""
-    wanted = ("interruptions a day", "detection", "restart", "repair", "storage", "spare nodes")
+    wanted = ("detection", "restart", "storage")
     named = {i.name: i for i in completion.inputs if i.trust != "given"}
-    return "; ".join(f"{name} {value_text(named[name])}" for name in wanted if name in named)
+    said = [f"{name} {value_text(named[name])}" for name in wanted if name in named]
+    if completion.job.checkpoints.blocking is None:
+        is_async = completion.settled.plan.written_s > 0
+        said.append(f"{'asynchronous' if is_async else 'blocking'} checkpoints")
+    return "; ".join(said)
 
 
 def value_text(i: Input) -> str:
@@ -162,7 +211,8 @@ def value_text(i: Input) -> str:
 
 _LISTED: Final = 5
 """Changes that are shown."""
-_LEAST_S: Final = 1.0
+_LEAST: Final = 5e-4
+"""Share of the time below which a cause is not listed: it would print as 0.0%."""
 
 
 def job_view(completion: Completion, *, assumptions: bool = False) -> View:
@@ -170,19 +220,20 @@ def job_view(completion: Completion, *, assumptions: bool = False) -> View:
     prediction = completion.prediction
     step = Lines("Step", (step_limit(completion),))
     blocks = job_blocks(completion, completion.changes, assumptions=assumptions)
-    title = f"{run_title(prediction.run)}, until it is done"
+    title = f"{prediction_title(prediction)}, until it is done"
     return View(title, (*blocks, step, *numbers(prediction), *chosen(prediction.assumed)))
 
 
 def job_blocks(completion: Completion, changes: list[JobChange], *, assumptions: bool = False) -> list[Block]:
     """What there is to say of the job, without its step."""
     return [
-        Verdict((verdict(completion),), run_words(completion.prediction.run)),
+        Verdict((verdict(completion),), prediction_words(completion.prediction)),
         *bounds(completion),
         *phases(completion),
         *_pictures(completion),
         Lines("Stops", (stops(completion),)),
         Lines("Saves", (saves(completion),)),
+        *(Lines(label, (text,)) for label, text in money_lines(completion).items()),
         *([Lines("Measured", (known,))] if (known := measured(completion)) else []),
         *_next(changes),
         Lines("Left out", (switched_off(completion),)),
@@ -198,16 +249,17 @@ def bounds(completion: Completion) -> list[Block]:
     if completion.finish_dates is not None:
         dates = (f"{date:%Y-%m-%d}" if date else "never" for date in completion.finish_dates)
         rows.append(("date", *dates, f"starts {completion.job.start:%Y-%m-%d}"))
-    undisturbed = f"{steps:,} steps, {span(plan.work_s)} undisturbed"
+    undisturbed = f"{plural(steps, 'step')}, {span(plan.work_s)} undisturbed"
     rows.append(("length", *map(span, completion.finish_s), undisturbed))
     if cost is None:
-        rows.append(("cost", "–", "–", "–", "no price is known: --job.price $3/GPU-hour"))
+        rows.append(("cost", "–", "–", "–", "no price is known to rent these GPUs: --job.price $3/GPU-hour"))
     else:
-        spare = bill.gpus - completion.prediction.run.gpus
+        spare = bill.gpus - int(completion.prediction.work.gpus)
         paid = f"{bill.gpus:,} GPUs, {spare:,} spare, ${bill.usd_per_gpu_hour:.2f} an hour each"
         rows.append(("cost", *map(money, cost), paid))
     if completion.owned_cost_usd is not None:
-        bought = f"bought: ${bill.owned_usd_per_gpu_hour:.2f} a GPU-hour with electricity"
+        years = bill.purchase.years if bill.purchase else 0.0
+        bought = f"share of {years:g} years; no {NOT_COUNTED}"
         rows.append(("cost if bought", *map(money, completion.owned_cost_usd), bought))
     if power is not None:
         watts = f"{bill.watts_per_gpu:,.0f} W a GPU, all in"
@@ -262,7 +314,7 @@ def time_ledger(completion: Completion, *, is_lost_only: bool = False) -> Breakd
     parts = tuple(
         Share(str(cause), float(s), cause.kind is CauseKind.LOST)
         for cause, s in ordered
-        if float(s) >= _LEAST_S and (cause.kind is CauseKind.LOST or not is_lost_only)
+        if float(s) >= _LEAST * completion.mean_s and (cause.kind is CauseKind.LOST or not is_lost_only)
     )
     if is_lost_only:
         return Breakdown("not training", parts, sum(one.value for one in parts), "not training", span)
@@ -288,7 +340,8 @@ def _assumed(completion: Completion, *, everything: bool) -> list[Block]:
     if not everything:
         some = f"{assumed_inputs(completion)} (all: --explain-assumptions)"
         return [Lines("Assumed", (some,), is_quiet=True)]
-    return [inputs(completion), Lines("Assumed", tuple(assumed(completion.prediction)))]
+    step = () if completion.prediction.is_recorded else tuple(assumed(completion.prediction))
+    return [inputs(completion), *([Lines("Assumed", step)] if step else [])]
 
 
 def inputs(completion: Completion) -> Table:

@@ -6,7 +6,7 @@ from typing import Any
 from syncwall import units
 from syncwall.describe import Layout, Model, Run
 from syncwall.describe.choice import text_of
-from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
+from syncwall.describe.layout import ATTENTION_ALONE, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.switches import FSDP
 from syncwall.show.numbers import plural
 from syncwall.units import Dimension
@@ -27,7 +27,7 @@ def run_words(run: Run) -> str:
     device, batch = run.cluster.device, int(run.layout.global_batch or 1)
     return (
         f"{run.model.name} on {run.gpus:,} × {device.title or device.name} "
-        f"({run.nodes:,} × {run.cluster.name}): {layout_words(run.layout)}, "
+        f"({plural(run.nodes, 'node')} of {run.cluster.name}): {layout_words(run.layout)}, "
         f"{run.layout.precision}; {plural(batch, sample(run.model))}{_of(run)} a step"
     )
 
@@ -151,4 +151,6 @@ def _exchange(layout: Layout) -> str:
 def recomputation_words(layout: Layout) -> str:
     """What is computed again, and in how many layers of a stage if not in all."""
     some = layout.recompute_layers if layout.recompute != Recompute.NONE else None
-    return layout.recompute.text + (f" in {some}" if some else "")
+    modules = layout.recompute_modules if layout.recompute == Recompute.SELECTIVE else ATTENTION_ALONE
+    which = "" if modules == ATTENTION_ALONE else f" ({', '.join(modules)})"
+    return layout.recompute.text + which + (f" in {some}" if some else "")

@@ -7,7 +7,9 @@ from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import mfu_convention
 from syncwall.plan.answers import Other, Plan
-from syncwall.plan.search import TunedSetting, differences
+from syncwall.plan.choices import SEARCHED
+from syncwall.plan.search import differences
+from syncwall.plan.tuning import TunedSetting
 from syncwall.public import published
 from syncwall.show.blocks import Block, Code, Heading, Lines, Verdict, View, table
 from syncwall.show.layout import columns, layout_words, of_tokens, sample, setting_words, speed_unit
@@ -23,9 +25,11 @@ def verdict(plan: Plan) -> str:
     """The best layout, or why there is none."""
     if plan.best:
         best = plan.best[0].prediction
-        what = f"{layout_words(best.run.layout)} on {plural(best.run.gpus, 'GPU')}"
+        layout = best.run.layout
+        what = f"{layout_words(layout)}, {layout.precision} on {plural(best.run.gpus, 'GPU')}"
         speed = f"{duration(best.step_s)} a step, MFU {percent(best.mfu, 1)}"
-        return f"{what}: {speed}{_beside_yours(plan, best)}"
+        likely = "" if plan.best[0].is_sure else f", {percent(best.room.probability)} likely to fit"
+        return f"{what}: {speed}{likely}{_beside_yours(plan, best)}"
     nearest = plan.found.smallest
     if plan.found.fitting:
         return "none: no layout that fits is quick enough"
@@ -44,10 +48,20 @@ def _beside_yours(plan: Plan, best: Prediction) -> str:
         return ""
     if not plan.now.fits:
         return "; yours does not fit"
+    other = _other_in_yours(plan, best)
     if plan.now.run.gpus == best.run.gpus:
-        return f", {plan.now.step_s / best.step_s:.2f} times as fast as yours"
+        return f", {plan.now.step_s / best.step_s:.2f} times as fast as yours{other}"
     share = plan.cost(best) / plan.cost(plan.now)
-    return f"; a token costs {share:.2f} of what it costs in yours"
+    return f"; a token costs {share:.2f} of what it costs in yours{other}"
+
+
+def _other_in_yours(plan: Plan, best: Prediction) -> str:
+    """What the question states otherwise than the user's own layout, though it is not searched."""
+    mine, found = plan.now.run.layout if plan.now else best.run.layout, best.run.layout
+    fields = (name for name in plan.found.pinned if name not in SEARCHED)
+    other = [name for name in fields if getattr(mine, name) != getattr(found, name)]
+    said = ", ".join(setting_words(name, getattr(mine, name)) for name in other)
+    return f" ({said})" if said else ""
 
 
 def search_words(plan: Plan) -> str:
@@ -72,6 +86,19 @@ def why_slower(plan: Plan) -> list[str]:
         lost = (f"{d.cause} {signed(d.seconds)}" for d in differences(best, other)[:_CAUSES])
         lines.append(": ".join(filter(None, (f"{name} takes {more}", ", ".join(lost)))))
     return lines
+
+
+def faster(plan: Plan) -> str:
+    """The layout that would be faster, and what speaks against it."""
+    other = plan.fastest
+    if other is None:
+        return ""
+    one, best = other.prediction, plan.best[0].prediction
+    fit = one.room.probability
+    against = [f"{percent(fit)} likely to fit"] if fit < best.room.probability else []
+    against += [f"{', '.join(other.unusual)}: rare in published runs"] if other.unusual else []
+    gain = signed_percent(one.step_s / best.step_s - 1.0)
+    return f"if you can run it: {layout_words(one.run.layout)}, {gain} time; {'; '.join(against)}"
 
 
 def better_batch(plan: Plan, other: Other) -> str:
@@ -164,6 +191,7 @@ def layouts_view(plan: Plan) -> View:
     blocks = [
         head,
         *_table(plan),
+        *_lines("Fastest", [faster(plan)]),
         *_lines("Why", why_slower(plan)),
         *_trade_offs(plan),
         *other,
@@ -188,7 +216,7 @@ def _table(plan: Plan) -> list[Block]:
     has_price = plan.price_usd_per_gpu_hour is not None
     cost = f"{'USD' if has_price else 'GPU-h'}/G{speed_unit(plan.run.model)[:-1]}"
     speed = f"{speed_unit(plan.run.model)}/s/GPU"
-    head = ("#", "GPUs", *shown, "step", speed, "MFU", "memory", "waits", cost)
+    head = ("#", "GPUs", *shown, "step", speed, "MFU", "memory", "fits", "waits", cost)
     rows = [
         (
             name,
@@ -198,6 +226,7 @@ def _table(plan: Plan) -> list[Block]:
             f"{one.tokens_per_s_per_gpu:,.0f}",
             percent(one.mfu, 1),
             _memory(one),
+            percent(one.room.probability),
             percent(one.exposed_s / one.step_s),
             f"{plan.cost(one):,.0f}",
         )

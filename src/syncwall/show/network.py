@@ -10,12 +10,12 @@ from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.layout import layout_words, of_tokens, run_title, run_words, sample
 from syncwall.show.numbers import byte_size, duration, percent, plural
 from syncwall.show.prediction import chosen, prediction_title, prediction_words
-from syncwall.show.wall import RECORDED_BATCH
+from syncwall.show.wall import RECORDED_BATCH, gpu_count, several_gpus
 from syncwall.units import Dimension
 from syncwall.units import format as in_units
 
 MEANS: Final = (
-    "efficiency: step on an ideal network, of endless rate without latency, over step on this one; "
+    "efficiency: step on an ideal network, of infinite bandwidth without latency, over step on this one; "
     "exposed: waits beyond the ideal, of its step"
 )
 _RULE_OF_THUMB: Final = 0.8
@@ -26,34 +26,22 @@ _LEAST_SHARE: Final = 0.0005
 def verdict(plan: NetworkPlan) -> list[str]:
     """What is needed, and whether the machine has it."""
     found = plan.counts
-    counts = f"{found[0].gpus:,} to " * (len(found) > 1) + plural(found[-1].gpus, "GPU")
+    counts = f"{found[0].gpus:,} to " * (len(found) > 1) + several_gpus(found[-1].gpus)
     if all(one.traffic is None for one in found):
         return [f"on {counts} nothing crosses the network between scale-up domains"]
     goal = f"{percent(found[0].limits.efficiency)} efficiency"
-    must = {one.gpus: one.must_reach_bytes_per_s for one in found}
     wanted = {one.gpus: one.node_bytes_per_s(Target.EFFICIENCY) for one in found}
-    if None in must.values():
-        first = f"communication takes longer than computation at any rate{_from(must)}"
-    else:
-        first = f"a node must reach {_range(must)}, or communication takes longer than computation"
     if None in wanted.values():
-        second = f"no rate gives {goal}{_from(wanted)}"
-    else:
-        second = f"{goal} needs {_range(wanted)} as advertised"
-    return [f"on {counts} {first}", f"{second}; {_enough(found)}"]
+        return [f"on {counts} no rate gives {goal}{_from(wanted)}; {_enough(found)}"]
+    most = max(rate or 0.0 for rate in wanted.values())
+    buy = f"buy {gigabits(most)} Gb/s a node, as advertised, for" if most else "any rate gives"
+    return [f"on {counts} {buy} {goal}; {_enough(found)}"]
 
 
 def _from(rates: dict[int, float | None]) -> str:
     """The count from which on no rate is enough, if some are for others."""
     missed = [gpus for gpus, rate in rates.items() if rate is None]
     return "" if len(missed) == len(rates) else f" from {min(missed):,} GPUs on"
-
-
-def _range(rates: dict[int, float | None]) -> str:
-    """From the least to the most."""
-    known = [rate or 0.0 for rate in rates.values()]
-    ends = dict.fromkeys(map(gigabits, (min(known), max(known))))
-    return f"{' to '.join(ends)} Gb/s"
 
 
 def _enough(found: Sequence[Requirement]) -> str:
@@ -95,7 +83,7 @@ def why(one: Requirement) -> str:
     if traffic is None:
         return "every group stands inside one scale-up domain"
     said = (
-        f"at {one.gpus:,} GPUs the network is mostly used by {traffic.kind}s of "
+        f"at {several_gpus(one.gpus)} the network is mostly used by {traffic.kind}s of "
         f"{byte_size(traffic.bytes)} ({traffic.axis}, {traffic.ranks:,} ranks in "
         f"{plural(traffic.domains, 'domain')}); {duration(traffic.start_s)} of each is latency"
     )
@@ -108,7 +96,7 @@ def why(one: Requirement) -> str:
 def remains(one: Requirement) -> str:
     """What no network between nodes changes."""
     lost = [f"{name} {percent(s, 1)}" for name, s in one.wasted.items() if s >= _LEAST_SHARE]
-    gpus = plural(one.gpus, "GPU")
+    gpus = several_gpus(one.gpus)
     return f"what no network between nodes changes, at {gpus}: {', '.join(lost) or 'nothing'}"
 
 
@@ -129,7 +117,7 @@ def layout_grows(found: Sequence[Requirement], start: Reference) -> str:
     said = f"{layout_words(first.layout)} ({how})"
     batch = plural(last.layout.global_batch or 1, sample(start.run.model))
     if len(found) > 1:
-        said += f" on {first.gpus:,} GPUs to {layout_words(last.layout)} on {last.gpus:,}"
+        said += f" on {first.gpus:,} GPUs to {layout_words(last.layout)} on {gpu_count(last.gpus)}"
         batch = f"{first.layout.global_batch:,} to {batch}"
     return f"{said}; {batch}{of_tokens(start.run.model, start.run.seq)}"
 
@@ -148,7 +136,7 @@ def network_view(answer: NetworkPlan) -> View:
     about = f"{run_words(start.run)}: {duration(start.prediction.step_s)}"
     blocks = [
         Verdict(tuple(answer.verdict), about),
-        *table(("number of GPUs", *(f"{one.gpus:,}" for one in found)), _rows(found)),
+        *table(("number of GPUs", *(gpu_count(one.gpus) for one in found)), _rows(found)),
         Lines("Why", (why(found[-1]),)),
         Lines("Remains", (remains(found[-1]),)),
         *by_hand,
@@ -221,7 +209,7 @@ def _recorded_view(answer: NetworkPlan) -> View:
     limits, prediction = answer.limits, answer.start.prediction
     rows = [
         (
-            f"{one.gpus:,}",
+            gpu_count(one.gpus),
             duration(one.step_s),
             duration(one.ideal.step_s),
             percent(one.efficiency),

@@ -12,6 +12,7 @@ from syncwall.units import Dimension
 
 plural = units.plural
 _JOULES_PER_KWH = 3.6e6
+_LONG_S = 1000.0
 _SPANS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "h"), (120.0, 60.0, "min"))
 
 
@@ -21,7 +22,9 @@ def rate(bytes_per_s: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time to three figures."""
+    """A time to three figures: in seconds or less, from `_LONG_S` on as a `span`."""
+    if _LONG_S <= seconds < float("inf"):
+        return span(seconds)
     return units.format(seconds, Dimension.SECONDS, digits=3)
 
 
@@ -41,6 +44,11 @@ def gigabytes(count: float) -> str:
 def percent(share: float, digits: int = 0) -> str:
     """A share: "13%", "12.5%" with one of `digits`."""
     return minus(f"{share:.{digits}%}")
+
+
+def likelihood(probability: float) -> str:
+    """A probability that is never quite none or certain: "1%" to "99%"."""
+    return percent(min(max(probability, 0.01), 0.99))
 
 
 def signed_percent(share: float, digits: int = 1) -> str:

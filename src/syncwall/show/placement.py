@@ -6,7 +6,7 @@ from syncwall.answer.contention import UNPROVEN
 from syncwall.plan.placement.best_placement import JobAt, PlacedJob, PlacementAnswer
 from syncwall.show.blocks import Lines, Verdict, View, table
 from syncwall.show.contention import drawn_words
-from syncwall.show.numbers import duration, plural
+from syncwall.show.numbers import duration, plural, signed_percent
 
 _SHOWN = 8
 """Stretches of nodes of a job that a line names."""
@@ -33,10 +33,10 @@ def fragments(answer: PlacementAnswer) -> str:
         )
     )
     groups = plural(answer.groups.count, "leaf group")
-    jobs = f"jobs are in {given} parts as given, {found} as found, {least} at least; {groups}"
+    jobs = f"jobs are in {given} parts as given, {found} as proposed, {least} at least; {groups}"
     if not answer.free_nodes:
         return f"{jobs}; no free nodes"
-    free = f"{answer.given_free_together} as given, {answer.found_free_together} as found"
+    free = f"{answer.given_free_together} as given, {answer.found_free_together} as proposed"
     return f"{jobs}; of {plural(answer.free_nodes, 'free node')} at most {free} are in one"
 
 
@@ -45,7 +45,7 @@ def basis(answer: PlacementAnswer) -> str:
     draws = answer.draws if answer.draws > 1 else 0
     how = drawn_words(answer.fabric, answer.routing, answer.qps, draws, answer.seed)
     links = [
-        f"busiest link {'as given' if not after else 'as found'} {link}"
+        f"busiest link {'as given' if not after else 'as proposed'} {link}"
         for after, link in enumerate((answer.given_busiest, answer.found_busiest))
         if link
     ]
@@ -82,9 +82,11 @@ _HEAD = (
     "step alone",
     "as given",
     "slower",
+    "traffic",
     "P90",
-    "as found",
+    "as proposed",
     "slower then",
+    "traffic then",
     "P90 then",
 )
 
@@ -94,17 +96,22 @@ def placement_view(answer: PlacementAnswer) -> View:
     rows = [_row(job) for job in answer.jobs]
     blocks = [
         Verdict((verdict(answer),), ""),
-        *table(_HEAD, rows, spare=("P90", "P90 then", "sends")),
+        *table(_HEAD, rows, spare=("P90", "P90 then", "sends", "traffic then", "traffic")),
         Lines("Ranks", node_orders(answer)),
         Lines("Fragments", (fragments(answer),)),
-        Lines("Assumed", (f"all jobs send all the time; {basis(answer)}",), is_quiet=True),
+        Lines(
+            "Assumed",
+            (f"traffic: time over NICs alone; all jobs send all the time; {basis(answer)}",),
+            is_quiet=True,
+        ),
     ]
     return View(f"{plural(len(answer.jobs), 'job')} on one fabric", tuple(blocks))
 
 
 def _row(job: PlacedJob) -> tuple[str, ...]:
-    def cells(at: JobAt) -> tuple[str, str, str]:
-        return duration(at.step_p50_s), f"{at.slower_p50:.2f}x", duration(at.step_p90_s)
+    def cells(at: JobAt) -> tuple[str, ...]:
+        slower = signed_percent(at.step_p50_s / job.free_s - 1.0)
+        return duration(at.step_p50_s), slower, f"{at.slower_p50:.2f}x", duration(at.step_p90_s)
 
     groups = f"{job.given.groups} → {job.found.groups}"
     return (

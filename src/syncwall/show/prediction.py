@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from syncwall import units
 from syncwall.answer.contention import Contention
 from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.gap import Gap
-from syncwall.answer.improvements import Improvement, with_more_nodes
+from syncwall.answer.improvements import Improvement, not_offered_in
 from syncwall.answer.prediction import PluggedPart, Prediction, plugged_parts
-from syncwall.answer.priced import MemoryMargin
+from syncwall.answer.priced import MemoryMargin, likely_fits
 from syncwall.answer.site import WANTED
 from syncwall.answer.timeline import Timeline
 from syncwall.catalogue import catalogue_overlay
@@ -44,6 +45,7 @@ from syncwall.show.numbers import (
     byte_size,
     duration,
     gigabytes,
+    likelihood,
     minus,
     percent,
     plural,
@@ -52,6 +54,7 @@ from syncwall.show.numbers import (
 )
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.streams import Interval
+from syncwall.units import Dimension
 from syncwall.work.program import Program
 from syncwall.work.program_variants import ProgramChangeKind
 
@@ -84,7 +87,8 @@ def prediction_words(prediction: Prediction) -> str:
         return run_words(prediction.run)
     program, cluster = prediction.program, prediction.cluster
     how = "compiled" if program.compiled else "eager"
-    size = f"{program.parameters / 1e9:.3g}B parameters, " if program.parameters else ""
+    count = units.format(program.parameters, Dimension.TOKENS, digits=3).removesuffix(" tokens")
+    size = f"{count} parameters, " if program.parameters else ""
     where = f"{plural(program.world_size, 'rank')} on {cluster.title or cluster.name}"
     return f"{size}{where}, {how}, recorded with torch {program.torch}"
 
@@ -129,9 +133,11 @@ def evidence(prediction: Prediction) -> str:
         return "no published run to compare with"
     far = "; extrapolating" * prediction.interval.extrapolating
     far += "; without the plug-in that this one rests on" * bool(plugged_parts(prediction))
+    run = nearest.run
+    speed = f", measured {run.measured}" if run.measured else ""
     return (
-        f"nearest validated run {nearest.id} ({nearest.source}): predicted {nearest.ratio:.2f} of "
-        f"its measured time{far}{_width_reasons(prediction)}"
+        f"nearest validated run: {run.what}{speed}, predicted {nearest.ratio:.2f} of its measured time "
+        f"({run.link}; `syncwall show run {nearest.id}`){far}{_width_reasons(prediction)}"
     )
 
 
@@ -179,12 +185,7 @@ def no_change(prediction: Prediction) -> str:
             "no single change, nor up to 64 times the nodes, nor the memory of the hosts, makes it "
             "fit: see `plan layouts`"
         )
-    words = "no single change of the layout helps"
-    with catalogue_overlay(prediction.pricing.catalogue):
-        more = next(with_more_nodes(prediction), None)
-    if more is None or not more.fits:
-        return words
-    return f"{words}; {more.change}: {duration(prediction.step_s - more.gained_s)} a step"
+    return "no single change of the layout that is usual for such a run helps"
 
 
 def change_words(proposal: Improvement) -> str:
@@ -198,6 +199,12 @@ def change_words(proposal: Improvement) -> str:
     return f"{proposal.change} (then {also})" if also else proposal.change
 
 
+def _unsupported(prediction: Prediction) -> list[str]:
+    """What of the layout the framework would refuse, though it is priced."""
+    with catalogue_overlay(prediction.pricing.catalogue):
+        return [f"{reason}, but is priced as stated" for reason in not_offered_in(prediction.run).values()]
+
+
 def assumed(prediction: Prediction) -> list[str]:
     """What the prediction takes for granted."""
     layout, fit = prediction.run.layout, prediction.calibration
@@ -205,11 +212,16 @@ def assumed(prediction: Prediction) -> list[str]:
     reached = nic_reached(prediction.run.cluster, fit.network)
     calibrated = fit.device or "a generic device, because this one has no calibration"
     far = ", extrapolating" * prediction.interval.extrapolating
+    machine = prediction.cluster
+    origin = (machine.provenance or {}).get("source")
+    build = [machine.note] if machine.note and origin == "syncwall-assumption" else []
     return [
+        *_unsupported(prediction),
         *prediction.without_effect,
         *_images(prediction.run),
         *_plugged(prediction),
         *_unvalidated(prediction.cluster),
+        *build,
         *_measured(fit.measured),
         f"compute calibrated for {calibrated}",
         f"gradients reduced in {layout.gradient_dtype}",
@@ -396,8 +408,8 @@ def _modules(prediction: Prediction) -> list[Block]:
         (
             one.name,
             duration(one.seconds),
-            percent(one.seconds / prediction.step_s),
-            f"{one.calls:,}",
+            f"{percent(one.seconds / prediction.step_s)} of the step",
+            plural(one.calls, "kernel"),
         )
         for one in prediction.by_module()[:_MODULES]
         if one.seconds >= LEAST_SHARE * prediction.step_s
@@ -409,8 +421,7 @@ def _modules(prediction: Prediction) -> list[Block]:
 def memory_row(room: MemoryMargin) -> tuple[str, str, str, str]:
     """The memory of the fullest GPU, and how likely it fits."""
     low, high = (f"{bound / 1e9:.0f}" for bound in room.interval_bytes)
-    sure = percent(min(max(room.probability, 0.01), 0.99))
-    about = f"of {gigabytes(room.size_bytes)} a GPU; fits with {sure}"
+    about = f"of {gigabytes(room.size_bytes)} a GPU; {likelihood(room.probability)} likely to fit"
     return "memory", gigabytes(room.memory_bytes), f"{low} to {high} GB", about
 
 
@@ -471,7 +482,8 @@ def _level(busy: float) -> str:
 
 def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
     """Single changes that help, each predicted like the run itself."""
-    known = () if prediction.is_recorded else ("memory",)
+    known = () if prediction.is_recorded else (0,)
+    aim = "help" if prediction.is_recorded or prediction.has_headroom else "fit"
     rows = [
         (
             f"{number}",
@@ -479,13 +491,23 @@ def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
             signed(-one.gained_s),
             signed_percent(-one.gained_s / prediction.step_s),
             *(minus(f"{one.memory_bytes / 1e9:+.1f} GB") for _ in known),
+            *(f"{likelihood(one.probability)} likely to {aim}{_fit(prediction, one)}" for _ in known),
         )
         for number, one in enumerate(proposals, 1)
     ]
-    head = ("", "change", "step", "of the step", *known)
-    found = table(head, rows, words=2, label="Next", spare=("of the step",)) if proposals else []
+    head = ("", "change", "step", "of the step", *("memory" for _ in known), *("likelihood" for _ in known))
+    spare = ("of the step",)
+    found = table(head, rows, words=2, texts=head[5:], label="Next", spare=spare) if proposals else []
     none = [] if proposals else [Lines("Next", (no_change(prediction),))]
     return [*found, *none, *(_batch(prediction) if prediction.is_recorded else [])]
+
+
+def _fit(prediction: Prediction, one: Improvement) -> str:
+    """How likely a faster run fits, unless that is sure."""
+    memory_bytes, device = prediction.memory_bytes + one.memory_bytes, prediction.cluster.device
+    if not prediction.has_headroom or likely_fits(memory_bytes, device):
+        return ""
+    return f", {percent(MemoryMargin.on(device, memory_bytes).probability)} to fit"
 
 
 def _batch(prediction: Prediction) -> list[Block]:
@@ -495,7 +517,8 @@ def _batch(prediction: Prediction) -> list[Block]:
         return []
     words = f"a batch of {percent(times)} of this one would fit"
     if times > 1.0:
-        words = f"the batch of a rank could be {times:.2g} times as large and still fit"
+        larger = f"{times:.2g}" if times < 10 else f"{times:,.0f}"
+        words = f"the batch of a rank could be {larger} times as large and still fit"
     return [Lines("Batch", (words,))]
 
 
@@ -529,5 +552,5 @@ def assumptions_lines(prediction: Prediction, *, everything: bool) -> list[Block
     lines = tuple(assumed(prediction))
     if everything:
         return [Lines("Assumed", ("all of this:",)), Bullets(lines)]
-    shown = len(prediction.without_effect) + 2
+    shown = len(_unsupported(prediction)) + len(prediction.without_effect) + 2
     return [Lines("Assumed", (f"{'; '.join(lines[:shown])} (all: --explain-assumptions)",), True)]

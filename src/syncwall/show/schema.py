@@ -25,7 +25,7 @@ from typing import (
 )
 
 import numpy as np
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, with_config
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema, with_config
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict, is_typeddict
 
@@ -214,6 +214,11 @@ def _of_description(described: type[Description]) -> dict[str, Any]:
         name: _of_type(annotation) | ({"description": docs[name]} if name in docs else {})
         for name, annotation in written_fields(described).items()
     }
+    for name, field in described.model_fields.items():
+        for one in field.metadata:
+            if isinstance(one, WithJsonSchema) and name in properties:
+                properties[name] = properties[name] | (one.json_schema or {})
+                properties[name].pop("anyOf", None)
     return {
         "type": "object",
         "description": _first_paragraph(described.__doc__ or ""),

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.answer.interval import validated_gpus
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
@@ -30,6 +31,16 @@ _CAUSES: Final = 3
 """Causes of a loss that are named."""
 
 
+def gpu_count(gpus: int) -> str:
+    """A number of GPUs, and that it is more than any validated run has."""
+    return f"{gpus:,}{' extrapolated' if gpus > validated_gpus() else ''}"
+
+
+def several_gpus(count: int) -> str:
+    """The same in a sentence."""
+    return f"{plural(count, 'GPU')}{' (extrapolated)' if count > validated_gpus() else ''}"
+
+
 def verdict(plan: WallPlan) -> list[str]:
     """A line for each way to scale."""
     return [side_verdict(side) for side in plan.wall.sides.values()]
@@ -43,9 +54,9 @@ def side_verdict(side: Side) -> str:
         said += f"; {_stopped_by(side)}"
     top = side.peak
     if top.ended_by == "slower":
-        said += f"; more than {plural(top.gpus, 'GPU')} make it slower"
+        said += f"; more than {several_gpus(top.gpus)} make it slower"
     elif top.ended_by == "batch":
-        said += f"; the batch ends it at {top.gpus:,}"
+        said += f"; the batch ends it at {gpu_count(top.gpus)}"
     return said
 
 
@@ -62,20 +73,21 @@ def _holds(wall: Wall) -> str:
     level = percent(wall.level)
     if wall.holds_to_gpus is None:
         return f"never reaches {level} efficiency"
-    gpus = plural(wall.holds_to_gpus, "GPU")
+    gpus = several_gpus(wall.holds_to_gpus)
     if wall.falls_at_gpus is None:
-        return f"stays above {level} efficiency to its end, {gpus}"
+        validated = ", the most of any validated run" * (wall.holds_to_gpus == validated_gpus())
+        return f"stays above {level} efficiency to its end, {gpus}{validated}"
     return f"holds {level} efficiency up to {gpus}"
 
 
 def side_why(side: Side) -> str:
     """What a token costs more at the wall, by cause."""
-    at, base = plural(side.causes_at, "GPU"), f"{side.base.gpus:,}"
+    at, base = several_gpus(side.causes_at), f"{side.base.gpus:,}"
     if not side.losses:
         return f"{side.scaling}: nothing is lost up to {at}"
     efficiency = side.curve.efficiency(side.base)
     lost = 1.0 / float(efficiency[int((side.curve.gpus == side.causes_at).argmax())]) - 1.0
-    named = [f"{one.cause} {percent(one.share)}" for one in side.losses[:_CAUSES]]
+    named = [f"{one.cause} {percent(one.share)}" for one in side.losses[:_CAUSES] if one.share >= 0.005]
     rest = 1.0 - sum(one.share for one in side.losses[:_CAUSES])
     named += [f"the rest {percent(rest)}"] if abs(rest) >= 0.005 else []
     return (
@@ -121,7 +133,7 @@ def efficiency_means(answer: SyncWall) -> str:
     which = "where a GPU is fastest" if searched else "the fewest on which it fits"
     return (
         f"efficiency: speed of a GPU over that on {' and '.join(counts)}, {which}, in every row; "
-        "+ and more: the curve ends there"
+        "+ and more: the curve ends there (--most GPUS)"
     )
 
 
@@ -179,7 +191,8 @@ def _ticks(low: int, high: int, wide: int) -> str:
         text = f"{gpus:,.0f}"
         start = max(column - len(text) // 2, 0)
         line[start : start + len(text)] = text
-    return "".join(line).rstrip() + (" GPUs" if high > 1 else " GPU")
+    beyond = f", extrapolated beyond {validated_gpus():,}" * (high > validated_gpus())
+    return "".join(line).rstrip() + (f" GPUs{beyond}" if high > 1 else " GPU")
 
 
 def _powers(low: float, high: float, most: int) -> list[float]:
@@ -200,7 +213,7 @@ def svg_chart(answer: SyncWall) -> Drawing:
     counts = _powers(2.0 ** np.ceil(np.log2(x_axis.least)), x_axis.most, 6)
     plot_axes(
         drawing,
-        (x_axis, counts, lambda gpus: f"{gpus:,.0f}", "GPUs"),
+        (x_axis, counts, lambda gpus: gpu_count(round(gpus)), "GPUs"),
         (y_axis, [0.0, *sorted(LEVELS), 1.0], percent, "efficiency"),
     )
     for number, side in enumerate(sides):
@@ -211,7 +224,7 @@ def svg_chart(answer: SyncWall) -> Drawing:
         ]
         drawing.curve([(x, y) for x, y, _, _ in points], _kind(number))
         for x, y, gpus, share in points if len(points) < 40 else points[:: len(points) // 20]:
-            title = f"{side.scaling}: {gpus:,} GPUs, {percent(share, 1)}"
+            title = f"{side.scaling}: {several_gpus(gpus)}, {percent(share, 1)}"
             drawing.dot(x, y, 3, f"f{number}", title)
     drawing.height = y_axis.start + _BELOW
     return drawing
@@ -233,6 +246,8 @@ def wall_blocks(answer: SyncWall, start: Reference) -> list[Block]:
         return _recorded_blocks(answer.sides[Scaling.WEAK], start)
     sides = answer.sides.values()
     about = f"{run_words(start.run)}: {duration(start.prediction.step_s)}"
+    if answer.setup.is_tight:
+        about += f"; memory is tight, {percent(start.prediction.room.probability)} likely to fit"
     chart = Figure(
         partial(svg_chart, answer),
         "efficiency over the number of GPUs",
@@ -283,12 +298,12 @@ def wall_count(wall: Wall) -> str:
     """Most GPUs at a level; + if the curve ends there."""
     if wall.holds_to_gpus is None:
         return "none"
-    return f"{wall.holds_to_gpus:,}{'+' if wall.falls_at_gpus is None else ''}"
+    return f"{gpu_count(wall.holds_to_gpus)}{'+' if wall.falls_at_gpus is None else ''}"
 
 
 def top_count(top: Peak) -> str:
     """GPUs where all together are fastest; + if the curve ends there."""
-    return f"{top.gpus:,}{'+' if top.ended_by == 'range' else ''}"
+    return f"{gpu_count(top.gpus)}{'+' if top.ended_by == 'range' else ''}"
 
 
 def _other_layouts(answer: SyncWall) -> list[Block]:
@@ -311,7 +326,7 @@ def _recorded_blocks(side: Side, start: Reference) -> list[Block]:
     """The curve of a recorded program as a table: verdict, counts, why."""
     rows = [
         (
-            f"{one.gpus:,}",
+            gpu_count(one.gpus),
             duration(float(one.step_s)),
             percent(float(one.efficiency)),
             percent(sum(s for cause, s in one.ledger_s.items() if cause.is_exposed) / one.step_s),
@@ -330,7 +345,7 @@ def _recorded_blocks(side: Side, start: Reference) -> list[Block]:
 
 
 def _recorded_why(side: Side) -> str:
-    at, base = f"at {side.causes_at:,} GPUs", f"{side.base.gpus:,}"
+    at, base = f"at {several_gpus(side.causes_at)}", f"{side.base.gpus:,}"
     if not side.losses:
         return f"{at} a step takes no longer than on {base}"
     parts = (f"{one.cause.title} {percent(one.share)}" for one in side.losses[:_RECORDED_CAUSES])

@@ -57,7 +57,7 @@ class ValidatedRun:
     @property
     def fits(self) -> bool:
         """False if it is called impossible; it ran."""
-        return may_fit(self.memory_bytes, self.case.cluster.device)
+        return bool(may_fit(self.memory_bytes, self.case.cluster.device))
 
     @property
     def is_tight(self) -> bool:

@@ -66,7 +66,7 @@ def unusual(
     family = framework_or_default(software.framework).model_copy(update={"recompute": None})
     if re.search(r"(recomputation|checkpointing) (not printed|assumed)", row.text("flags").lower()):
         silent = [*silent, "recompute"]
-    values = choices(model, layout, silent, family) | partly(layout, row)
+    values = choices(model, layout, silent, family, date=software.date) | partly(layout, row)
     found, _ = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
     if "recompute" in values:
         found += [
@@ -210,7 +210,8 @@ def _layouts(
     if "virtual_stages" in silent and layout.pp > 1 and layout.schedule is Schedule.ONE_F_ONE_B:
         layout = layout.model_copy(update={"schedule": OPEN})  # nobody says that either
     seq = row.whole("seq_len")
-    values = choices(model, layout, silent, framework_or_default(software.framework))
+    family = framework_or_default(software.framework)
+    values = choices(model, layout, silent, family, date=software.date)
     missing = tuple(name for name, several in values.items() if len(several) > 1)
     values |= partly(layout, row)
     found, reasons = candidates(model, layout, seq, cluster.gpus, values)

@@ -205,8 +205,8 @@ class AskedMoves(Asked):
     """A run that may grow."""
 
     run: AskedRun
-    most: Annotated[int, Field(ge=1, le=MOST_GPUS)] = Field(
-        MOST_GPUS, description="GPUs to which curves go.", examples=[65536]
+    most: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
+        None, description="GPUs to which curves go; those of the largest validated run.", examples=[65536]
     )
 
 

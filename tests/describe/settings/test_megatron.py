@@ -103,6 +103,23 @@ def test_arguments(tmp_path, text, field, expected):
     assert settings.layout[field] == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("ARGS=(\n", "\n)\ntorchrun pretrain_gpt.py ${ARGS[@]}\n"),
+        ('ARGS="\n', '\n"\ntorchrun pretrain_gpt.py $ARGS\n'),
+        ("torchrun pretrain_gpt.py ", "\n\necho done\n"),
+        ("ARGS=(", ")\ntorchrun pretrain_gpt.py ${ARGS[@]}\n"),
+    ],
+    ids=["array", "quotes", "command", "one line"],
+)
+def test_the_last_argument_ends_with_what_holds_it(tmp_path, before, after):
+    text = "--tensor-model-parallel-size 8 --recompute-activations --recompute-modules layernorm \\\n  mlp"
+    settings = script(tmp_path, f"{before}{text}{after}")
+    assert settings.layout["recompute_modules"] == ("layernorm", "mlp")
+    assert settings.notes == ()
+
+
 def test_sequence_parallelism_is_off_without_tensor_parallelism(tmp_path):
     text = "--tensor-model-parallel-size 1 --sequence-parallel"
     assert script(tmp_path, text).layout["sp"] is False

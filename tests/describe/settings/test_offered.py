@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncwall.answer.improvements import virtual_stage_counts
+from syncwall.answer.settled import virtual_stage_counts
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
@@ -46,7 +46,7 @@ def layouts(name: str, random: Random) -> Iterator[tuple[Model, Layout]]:
         fields = {field: random.choice(values) for field, values in ANY.items()}
         fields |= {"ep": 1} if model.moe is None else {"etp": random.choice([1, fields["tp"]])}
         if name == "torchtitan" and fields["schedule"] == Schedule.INTERLEAVED:
-            fields["virtual_stages"] = random.choice([2, *virtual_stage_counts(model.layers, fields["pp"])])
+            fields["virtual_stages"] = random.choice([2, *virtual_stage_counts(model, fields["pp"], family)])
         fields["sp"] = fields["tp"] > 1 and random.choice([True, False])
         if name == "megatron":
             fields |= {switch: random.choice([True, False, None]) for switch in SWITCHED}
@@ -55,8 +55,7 @@ def layouts(name: str, random: Random) -> Iterator[tuple[Model, Layout]]:
         layout = with_switches(layout.placed(layout.gpus), family, None).plain()
         wrong = broken_rules(model, layout, SEQ, layout.gpus)
         alone = layout.dp * layout.cp == 1 and layout.shard != Shard.DDP  # DDP by another name
-        experts = model.moe is not None
-        if not (wrong or alone or not_offered(family, None, layout, experts=experts)):
+        if not (wrong or alone or not_offered(family, None, layout, model)):
             yield model, layout
 
 
@@ -94,7 +93,6 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "precision": Dtype.FP16,
     },
     "megatron": {
-        "recompute_layers": 5,  # of each virtual stage the same number
         "fused_loss": True,  # decided in its code
         "order": ("dp", "tp", "cp", "ep", "pp"),  # two of them have words
         "precision": Dtype.FP32,  # what it is without a word, and said elsewhere too
@@ -128,8 +126,12 @@ def test_exceptions_are_some_and_are_said(name, field):
     family = lookup.framework(FRAMEWORKS[name])
     layout = Layout(**fields)
     layout = with_switches(layout.placed(layout.gpus), family, None).plain()
-    assert not not_offered(family, None, layout, experts=True)
+    assert not not_offered(family, None, layout, MODELS[1])
     assert [line.partition(":")[0] for line in unsaid(name, MODELS[1], layout)] == [field]
+
+
+CHUNKS = {"pp": 4, "schedule": "interleaved", "virtual_stages": 4, "global_batch": 64}
+"""Eight layers of a stage in four chunks."""
 
 
 @pytest.mark.parametrize(
@@ -142,13 +144,14 @@ def test_exceptions_are_some_and_are_said(name, field):
         ("pytorch", {"cp": 4, "shard_degree": 2}, "shard_degree"),
         ("megatron-core", {"tp": 2, "sp": False, "overlap_tp": False}, "sp"),
         ("megatron-core", {"tp": 2, "sp": False, "overlap_tp": True}, "overlap_tp"),
+        ("megatron-core", {**CHUNKS, "recompute": "full", "recompute_layers": 3}, "recompute_layers"),
         ("megatron-core", {"overlap_parameters": True, "overlap_gradients": False}, "overlap_parameters"),
     ],
 )
 def test_what_settings_cannot_say_is_not_offered(framework, changes, field):
     layout = Layout(**{"dp": 8, "shard": "fsdp", **changes})
     layout = layout.placed(layout.gpus).plain()
-    assert field in not_offered(lookup.framework(framework), None, layout, experts=True)
+    assert field in not_offered(lookup.framework(framework), None, layout, MODELS[1])
     fine = layout.model_copy(update={"cp": 1, "tp": 1, "overlap_gradients": True, "sp": False})
-    fine = fine.model_copy(update={"shard_degree": 8})
-    assert field not in not_offered(lookup.framework(framework), None, fine, experts=True)
+    fine = fine.model_copy(update={"shard_degree": 8, "recompute_layers": 4})
+    assert field not in not_offered(lookup.framework(framework), None, fine, MODELS[1])

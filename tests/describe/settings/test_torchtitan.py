@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from syncwall.cli import main
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
+from syncwall.describe.stated import StatedRun
 from syncwall.problems import InputError
 from tests.describe.samples import model
 
@@ -37,6 +39,20 @@ def test_a_job_with_a_pipeline():
     assert settings.software == {"framework": "torchtitan", "fp8_scaling": "row"}
     layout = settings.layout_on(SettingsContext(gpus=256))
     assert layout.global_batch == 16 * 4  # 4 replicas take 16 sequences each
+
+
+@pytest.mark.parametrize(
+    ("converter", "table"),
+    [("float8", "float8"), ("quantize.linear.float8", "quantize.linear.float8")],
+)
+def test_weights_are_gathered_in_eight_bits_where_a_job_says_so(tmp_path, converter, table):
+    text = f"[model]\nconverters = ['{converter}']\n[parallelism]\ntensor_parallel_degree = 1\n[{table}]\n"
+    assert "gather_dtype" not in job(tmp_path, text).layout
+    layout = job(tmp_path, f"{text}enable_fsdp_float8_all_gather = true\n").layout_on(SettingsContext(8))
+    assert layout.gather_dtype == Dtype.FP8
+    said = written(layout.model_copy(update={"recompute": Recompute.NONE, "micro_batch": 1}), "torchtitan")
+    assert not [one for one in said.unsaid if one.startswith("gather_dtype")]
+    assert job(tmp_path, said.text).layout["gather_dtype"] == Dtype.FP8
 
 
 def test_what_is_left_out_stays_open(tmp_path):
@@ -178,3 +194,49 @@ def test_a_misspelt_key_is_named(tmp_path):
     (note,) = settings.notes
     assert note.line == 2
     assert 'did you mean "tensor_parallel_degree"?' in note.message
+
+
+LOCAL = """
+[training]
+local_batch_size = 16
+seq_len = 8192
+[parallelism]
+tensor_parallel_degree = 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "micro", "batch"),
+    [
+        ({}, 16, 16 * 16),
+        ({"tp": 4}, 16, 32 * 16),
+        ({"tp": 4, "pp": 4}, 1, 8 * 16),
+        ({"tp": 4, "pp": 4, "micro_batch": 2}, 2, 8 * 16),
+        ({"tp": 4, "pp": 4, "global_batch": 64}, 1, 64),
+        ({"micro_batch": 2}, 2, 16 * 2),  # its local batch is what one pass takes
+    ],
+)
+def test_the_local_batch_keeps_its_meaning_beside_flags(flags, micro, batch, tmp_path):
+    """Of each data-parallel rank; a pipeline cuts it into micro batches."""
+    file = tmp_path / "job.toml"
+    file.write_text(LOCAL)
+    keys = {"model": "llama-3.1-70b", "cluster": "dgx-h100", "gpus": 128}
+    keys |= {f"layout.{name}": value for name, value in flags.items()}
+    layout = StatedRun(keys, read_settings(file)).run().layout
+    assert (layout.micro_batch, layout.global_batch) == (micro, batch)
+
+
+def test_the_local_batch_of_a_pipeline_is_a_micro_batch_without_one(tmp_path):
+    file = tmp_path / "job.toml"
+    file.write_text(LOCAL + "pipeline_parallel_degree = 2\n")
+    keys = {"model": "llama-3.1-70b", "cluster": "dgx-h100", "gpus": 128, "layout.pp": 1}
+    layout = StatedRun(keys, read_settings(file)).run().layout
+    assert (layout.micro_batch, layout.global_batch) == (16, 16 * 16)
+
+
+@pytest.mark.parametrize("name", ["run.toml", "job.sh"])
+def test_settings_in_the_place_of_a_run_file_name_the_flag(name, tmp_path, capsys):
+    file = tmp_path / name
+    file.write_text(LOCAL)
+    assert main(["predict", str(file)]) == 2
+    assert f"--from {name}" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def test_a_run_pinned_beside_itself_does_not_differ(opened):
     assert page.locator(".delta").count() == 0
     pinned(page)
     assert {delta(page, name) for name in ("step", "tokens", "mfu", "waiting", "memory")} == {0.0}
-    assert "cannot be told apart" in page.locator(".pinned-said").inner_text()
+    assert "are the same" in page.locator(".pinned-said").inner_text()
     rows = page.locator("#ledger td .delta")
     assert rows.count() == page.locator("#ledger tbody tr").count()
     assert {row.get_attribute("data-delta") for row in rows.all()} == {"0"}
@@ -47,7 +47,7 @@ def test_deltas_are_those_of_compare_on_every_tile_and_row(opened):
         ("memory", "memory_bytes"),
     ):
         assert delta(page, name) == one.ratios[key].difference
-        told = "told apart" if one.ratios[key].is_told_apart else "cannot be told apart"
+        told = one.ratios[key].certainty
         assert told in page.locator(f'[data-tile="{name}"] .delta').inner_text()
     for row in page.locator("#ledger tr[data-cause]").all():
         shown = float(row.locator(".delta").get_attribute("data-delta"))

@@ -82,7 +82,8 @@ def arguments_document(text: str, file: str) -> Document:
 
     Comments, line ends with a backslash, quotes and arrays are understood; of shell variables only
     those that are set to plain text above. An argument that stands twice counts where it stands
-    last, as for the program that reads it. Each is a list of the words that follow it.
+    last, as for the program that reads it. Each is a list of the words that follow it, as far as
+    its array, its text in quotes or its paragraph goes.
     """
     shell = _Shell(file)
     found: dict[str, list[str]] = {}
@@ -99,6 +100,9 @@ def arguments_document(text: str, file: str) -> Document:
                 places[(name,)] = (number, word.start() + 1)
             elif not re.fullmatch(r"[A-Za-z_]\w*\+?", name) or not equals:
                 words.append(shell.expanded(word[0]))
+        ends = not line.strip() or ")" in line or line.count('"') % 2
+        if ends and not line.rstrip().endswith("\\"):
+            words = []
     return Document(file, dict(found), places)
 
 

@@ -178,7 +178,8 @@ def _read_pipeline(keys: Arguments) -> None:
     balances = ("--account-for-loss-in-pipeline-split", STAGES)
     balanced = next((name for name in balances if name in keys.given), None)
     if balanced or (keys.is_command and pp > 1):
-        keys.take("balanced_stages", balanced is not None, balanced or _PP)
+        is_balanced = balanced is not None and not _is_plain(keys.value(STAGES))
+        keys.take("balanced_stages", is_balanced, balanced or _PP)
     virtual = keys.whole(at)
     chunk = keys.whole("--num-layers-per-virtual-pipeline-stage")
     layers = keys.whole("--num-layers")
@@ -202,6 +203,15 @@ def _read_pipeline(keys: Arguments) -> None:
     keys.take("schedule", Schedule.INTERLEAVED if virtual > 1 else Schedule.ONE_F_ONE_B, at)
 
 
+def _is_plain(stages: Any) -> bool:
+    """True if layers are dealt out evenly, the first stages with one more, whatever else these hold."""
+    if not isinstance(stages, str) or not set(stages) <= set("EtmL|"):
+        return False
+    parts, layers, further = stages.split("|"), stages.count("t"), stages.count("m")
+    plain, balanced = (_stages(layers, len(parts), further, balanced=is_on) for is_on in (False, True))
+    return stages == plain != balanced
+
+
 def _virtual_stages(keys: Arguments, stages: str, pp: int) -> int | None:
     """Virtual stages of a rank where stages are listed, as in "Et|(tt|)*30L"."""
     groups: list[tuple[str, str]] = re.findall(r"\(([^()]*)\)\*(\d{1,4})", stages)
@@ -217,28 +227,36 @@ def _write_pipeline(layout: Layout, context: WriterContext) -> dict[str, Any]:
     if layout.pp == 1:
         return {}
     found: dict[str, Any] = {}
-    stages = int(layout.pp * layout.virtual_stages)
-    balanced = context.layers if layout.balanced_stages else None
-    even = balanced is not None and (balanced + 2) % stages == 0
-    if balanced is not None and not even:
-        found[STAGES] = f"'{_balanced_stages(balanced, stages)}'"
+    stages, layers = int(layout.pp * layout.virtual_stages), context.layers
+    ends = layout.first_stage_layers is not None or layout.last_stage_layers is not None
+    counted = 2 * bool(layout.balanced_stages)
+    even = layers is None or ends or (layers + counted) % stages == 0
+    if layers is not None and (not even or (counted and not ends and context.further_tokens)):
+        found[STAGES] = f"'{_stages(layers, stages, context.further_tokens, balanced=counted > 0)}'"
     elif layout.schedule == Schedule.INTERLEAVED:
         found["--num-virtual-stages-per-pipeline-rank"] = int(layout.virtual_stages)
-    if even:
+    if counted and layers is not None and not ends and STAGES not in found:
         found["--account-for-embedding-in-pipeline-split"] = True
         found["--account-for-loss-in-pipeline-split"] = True
     return found
 
 
-def _balanced_stages(layers: int, stages: int) -> str:
-    """Embedding, layers and loss (E, t, L), each as much as a layer, over `stages` stages.
+def _stages(layers: int, stages: int, further_tokens: int = 0, *, balanced: bool) -> str:
+    """Embedding, layers, layers of further tokens and loss (E, t, m, L) over `stages` stages.
 
-    The first ones get what is left over, as the last has the loss.
+    The first ones get what is left over. Where stages are `balanced`, all of them count as a layer.
     """
-    each, more = divmod(layers + 2, stages)
-    sizes = [each + (stage < more) for stage in range(stages)]
-    units = iter(["E", *["t"] * layers, "L"])
-    return "|".join("".join(next(units) for _ in range(size)) for size in sizes)
+    units = [*"E" * balanced, *"t" * layers, *"m" * further_tokens * balanced, *"L" * balanced]
+    each, more = divmod(len(units), stages)
+    rest = iter(units)
+    parts = ["".join(next(rest) for _ in range(each + (stage < more))) for stage in range(stages)]
+    return _with_ends("|".join(parts), further_tokens)
+
+
+def _with_ends(stages: str, further_tokens: int) -> str:
+    """`stages` with the ends that stand where Megatron-LM wants them: all further tokens in the last."""
+    plain = stages.translate(str.maketrans("", "", "EmL"))
+    return f"E{plain}{'m' * further_tokens}L"
 
 
 def _read_precision(keys: Arguments) -> None:
@@ -272,9 +290,14 @@ def _read_precision(keys: Arguments) -> None:
 
 
 def _write_precision(layout: Layout, context: WriterContext) -> dict[str, Any]:
-    blocks = " --fp8-recipe blockwise" if context.software.fp8_scaling == "block" else ""
+    wide = layout.first_layers_bf16 or layout.last_layers_bf16
+    some = layout.recompute_modules if layout.recompute == Recompute.SELECTIVE else ()
+    current = wide or {"moe_act", "layernorm"} & {*some}  # beside which delayed scaling is refused
+    recipe = "tensorwise" if current else None
+    recipe = "blockwise" if context.software.fp8_scaling == "block" else recipe
+    scaling = f" --fp8-recipe {recipe}" if recipe else ""
     low = {
-        Dtype.FP8: ("--fp8-format", f"hybrid{blocks}"),
+        Dtype.FP8: ("--fp8-format", f"{'e4m3' if recipe == 'blockwise' else 'hybrid'}{scaling}"),
         Dtype.MXFP8: ("--fp8-format", "e4m3 --fp8-recipe mxfp8"),
         Dtype.NVFP4: ("--fp4-format", "e2m1"),
     }
@@ -285,7 +308,7 @@ def _write_precision(layout: Layout, context: WriterContext) -> dict[str, Any]:
     if layout.precision in low:
         name, value = low[layout.precision]
         found[name] = value
-        if layout.first_layers_bf16 or layout.last_layers_bf16:
+        if wide:
             found["--first-last-layers-bf16"] = True
             found["--num-layers-at-start-in-bf16"] = layout.first_layers_bf16
             found["--num-layers-at-end-in-bf16"] = layout.last_layers_bf16
@@ -350,6 +373,8 @@ def _write_states(layout: Layout, _: WriterContext) -> dict[str, Any]:
     if layout.moment_dtype in (Dtype.BF16, Dtype.FP16, Dtype.FP8):
         both = f"--exp-avg-dtype {layout.moment_dtype} --exp-avg-sq-dtype {layout.moment_dtype}"
         found["--use-precision-aware-optimizer"] = both
+    elif layout.offload_optimizer:
+        found["--use-precision-aware-optimizer"] = True
     return found
 
 

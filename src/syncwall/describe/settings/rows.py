@@ -190,6 +190,8 @@ class WriterContext:
     """Layers of the model."""
     experts: bool = False
     """The model has experts."""
+    further_tokens: int = 0
+    """Tokens that the model predicts beside the next one (MTP)."""
     software: Software = field(default_factory=Software)
     """What runs it."""
 

@@ -31,6 +31,8 @@ class DeferredSettings:
 
     replica_batch: int | None = None
     """Sequences of one replica in one optimizer step."""
+    pipeline_micro_batch: int | None = None
+    """Sequences of a micro batch in a pipeline, where `replica_batch` is one without (torchtitan)."""
     accumulated: int | None = None
     """Micro batches of one replica in one optimizer step."""
     copies: int | None = None
@@ -95,7 +97,11 @@ class Settings:
         if dp is None and machine.gpus is not None:
             dp = max(1, machine.gpus // (tp * cp * pp))
         found: dict[str, Any] = {}
+        alone = self.left.pipeline_micro_batch is not None and pp == 1  # its local batch is a micro batch
+        if self.left.pipeline_micro_batch is not None:
+            found["micro_batch"] = self.left.replica_batch if alone else self.left.pipeline_micro_batch
         other_batch = "global_batch" in beside or ("micro_batch" in beside and "global_batch" in self.layout)
+        other_batch |= alone and ("micro_batch" in beside or _whole(layout, "global_batch") is not None)
         if dp is not None and not other_batch:
             found |= self._batch(layout, dp)
         if dp is not None and self.left.copies and "shard_degree" not in beside:

@@ -51,6 +51,8 @@ _CONVERTERS: Final = {
     Dtype.FP8: ("quantize.linear.float8", "float8", "quantize.dense.float8"),
     Dtype.MXFP8: ("quantize.linear.mx", "mx", "quantize.dense.mx"),
 }
+_GATHER: Final = "float8.enable_fsdp_float8_all_gather"
+"""Below `quantize.linear` since release 0.2."""
 _ROTATE: Final = {"allgather": ContextKind.ALL_GATHER, "alltoall": ContextKind.RING}
 _DISPATCHERS: Final = {"standard": Dispatcher.ALL_TO_ALL, "deepep": Dispatcher.DEEPEP}
 _TP: Final = "parallelism.tensor_parallel_degree"
@@ -178,12 +180,12 @@ def _write_chunks(layers: int, stages: int) -> dict[str, Any]:
 def _read_batch(keys: Keys) -> None:
     """A pipeline takes several micro batches of the local batch."""
     key = _LOCAL if keys.value(_LOCAL) else "training.batch_size"
-    local = keys.whole(key)
+    local, micro = keys.whole(key), keys.whole(f"{_PIPELINE}microbatch_size") or 1
+    keys.deferred["pipeline_micro_batch"] = micro if local else None
     if keys.degree("pp") == 1:
         keys.take("micro_batch", local, key)
-        return
-    micro = keys.whole(f"{_PIPELINE}microbatch_size")
-    keys.take("micro_batch", micro or 1, f"{_PIPELINE}microbatch_size")
+    else:
+        keys.take("micro_batch", micro, f"{_PIPELINE}microbatch_size")
     keys.deferred["replica_batch"] = local
 
 
@@ -209,8 +211,13 @@ def _read_precision(keys: Keys) -> None:
     key = "training.mixed_precision_reduce"
     keys.take("gradient_dtype", keys.word(_DTYPES, key), key)
     recipe = keys.value("quantize.linear.float8.recipe_name")
-    if keys.layout.get("precision") == Dtype.FP8 and str(recipe).startswith("rowwise"):
+    if keys.layout.get("precision") != Dtype.FP8:
+        return
+    if str(recipe).startswith("rowwise"):
         keys.software["fp8_scaling"] = "row"
+    for key in (f"quantize.linear.{_GATHER}", _GATHER):
+        if keys.flag(key):
+            keys.take("gather_dtype", Dtype.FP8, key)
 
 
 def _write_precision(layout: Layout, context: WriterContext) -> dict[str, Any]:
@@ -221,6 +228,8 @@ def _write_precision(layout: Layout, context: WriterContext) -> dict[str, Any]:
     }
     if layout.precision in _CONVERTERS:
         found["model.converters"] = [_CONVERTERS[layout.precision][0]]
+    if layout.precision == layout.gather_dtype == Dtype.FP8:
+        found[f"quantize.linear.{_GATHER}"] = True
     return found
 
 

@@ -58,8 +58,8 @@ def written(  # noqa: PLR0913 - a run has this many sides
     layout = layout.model_copy(update={"shard": layout.plain().shard})  # switches depend on it
     layout = _switched(layout, one, used).plain()
     layers = None if model is None else model.layers
-    experts = model is not None and model.moe is not None
-    text = one.write(layout, WriterContext(seq, nodes, gpus_per_node, layers, experts, used))
+    experts, further = model is not None and model.moe is not None, 0 if model is None else model.mtp_layers
+    text = one.write(layout, WriterContext(seq, nodes, gpus_per_node, layers, experts, further, used))
     back = one.read(parsed_text(text, Path("settings" + one.suffix)))
     read = partial(_read_with, back, one, used, SettingsContext(gpus, gpus_per_node, layers))
     unsaid = (*_unsaid(layout, read), *_unsaid_software(layout, used, one, back))

@@ -128,7 +128,7 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
         raise InputError.of("--degraded says what a run loses: add --model NAME, or a run file")
     every = options(wiring, gpus)
     found = {one: every[one] for one in KINDS if kind in (None, one)}
-    chosen = proposed(found)
+    chosen = proposed(found, prices, copper)
     answer = FabricAnswer(wiring, gpus, found, chosen, copper, prices, powers, prediction)
     if prediction is None or chosen is None:
         return answer

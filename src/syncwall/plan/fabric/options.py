@@ -13,12 +13,14 @@ from typing import Any, Final
 from syncwall.describe import Cluster
 from syncwall.plan.choices import KINDS, FabricKind
 from syncwall.plan.fabric.question import Wiring, wiring_of
-from syncwall.plan.fabric.sized import Sized
+from syncwall.plan.fabric.sized import NOTHING, PartRates, Sized
 from syncwall.plan.fabric.tree import dragonfly, fat_tree, rail_only, rail_optimised
 from syncwall.problems import InputError
 
 PORTS: Final = (64, 128)
 """Ports of the switches that are tried, at the NICs' rate."""
+SAVED: Final = 0.05
+"""Share of switches and cables together from which on another tree is worth giving up rails."""
 _MOST_PORTS: Final = 4096
 """Beyond any switch that is sold."""
 
@@ -58,17 +60,29 @@ def refusal(one: Sized) -> Refusal | None:
     return Refusal.NOT_NEEDED if one.kind == "fat-tree-3" and one.tiers < 3 else Refusal.TOO_MANY
 
 
-def proposed(found: Mapping[FabricKind, Sized]) -> Sized | None:
-    """The tree with the fewest switches that joins all NICs; where none can be, a dragonfly.
+def proposed(
+    found: Mapping[FabricKind, Sized], prices: PartRates = NOTHING, copper: tuple[str, ...] = ()
+) -> Sized | None:
+    """The tree to build: the cheapest where all parts have a price; else rails, unless another one
+    saves more than `SAVED` of the switches and cables. Where none can be, a dragonfly.
 
-    A dragonfly has half the bisection and needs adaptive routing, rails alone need GPUs that
-    forward: so the latter comes last. None if nothing is possible.
+    A leaf of rails that breaks cuts no GPU off. A dragonfly has half the bisection and needs
+    adaptive routing, rails alone need GPUs that forward: so the latter comes last. None if nothing
+    is possible.
     """
     possible = [found[kind] for kind in KINDS if kind in found and found[kind].possible]
     joined = [one for one in possible if one.joins_all]
     trees = [one for one in joined if one.kind != "dragonfly"]
     best = trees or joined or possible
-    return min(best, key=lambda one: one.total_switches) if best else None
+    if not best:
+        return None
+    bills = [prices.bill(one, copper) for one in best]
+    if prices.stated and not any(bill.left_out for bill in bills):
+        return min(zip(bills, best, strict=True), key=lambda pair: float(pair[0].total))[1]
+    fewest = min(best, key=lambda one: one.total_switches)
+    rails = next((one for one in best if one.kind == "rail-optimised"), fewest)
+    counts = (one.total_switches + one.total_cables for one in (fewest, rails))
+    return fewest if next(counts) < (1.0 - SAVED) * next(counts) else rails
 
 
 def least_radix(kind: FabricKind, wiring: Wiring, gpus: int) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.answer.interval import validated_gpus
 from syncwall.answer.pricing import Timed
 from syncwall.cause import Cause
 from syncwall.cost.rates import nic_reached
@@ -45,7 +46,8 @@ NeededRates = dict[Target, float | None]
 
 
 @published(
-    "gpus global_batch step_s ideal_step_s=ideal.step_s efficiency efficiency_at_any_rate",
+    "gpus is_extrapolated global_batch step_s ideal_step_s=ideal.step_s efficiency",
+    "efficiency_at_any_rate",
     "reached_node_bytes_per_s=must_reach_bytes_per_s node_bytes_per_s=node_rates",
     "gpu_bytes_per_s=gpu_rates nic_bytes_per_s nics reached scale_up_bytes_per_s latency_factor",
     "latency_s=traffic.start_s plain_node_bytes_per_s=plain.node_bytes_per_s wasted limits",
@@ -91,6 +93,11 @@ class Requirement:
     """The plain arithmetic."""
     wasted: dict[str, float] = field(default_factory=dict)
     """Shares of the ideal step that wait for what no network between nodes changes."""
+
+    @property
+    def is_extrapolated(self) -> bool:
+        """True if no validated run has so many GPUs."""
+        return self.gpus > validated_gpus()
 
     @property
     def efficiency(self) -> float:
@@ -369,6 +376,7 @@ def _usual(start: Reference) -> list[int]:
     while first <= built:
         first *= 2
     most = cluster.gpus_per_node * min(cluster.built_nodes or float("inf"), cluster.fabric.reach())
+    most = min(most, validated_gpus())
     return [first * times for times in _TIMES if first * times <= most] or [start.run.gpus]
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from syncwall.answer.priced import may_fit
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Shard
 from syncwall.plan.answers import grown, single
@@ -59,6 +60,8 @@ class Setup:
     wires: Wires = AS_IT_IS
     chosen: dict[Scaling, tuple[Layout, ...]] | None = None
     """Layouts of the counts, if each has its own."""
+    is_tight: bool = False
+    """The run as stated may fit, but leaves too little free: so may its curve."""
 
     def rungs(self, scaling: Scaling) -> Layout | None:
         """The layouts of all counts."""
@@ -78,7 +81,7 @@ class Setup:
         if layouts is None:
             return None
         used = np.broadcast_to(self.case.memory(layouts), np.shape(layouts.gpus))
-        enough = np.asarray(fits(used, self.case.cluster.device))
+        enough = np.asarray((may_fit if self.is_tight else fits)(used, self.case.cluster.device))
         if not enough.any():
             return None
         return curve(self.case, picked(layouts, enough), self.wires, progress)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from syncwall.answer import Prediction
-from syncwall.answer.interval import Z80, interval
+from syncwall.answer.interval import Z80, interval, supported_gpus, validated_gpus
 from syncwall.answer.site import scale_of
 from syncwall.cause import Cause
 from syncwall.describe import Cluster, Layout, Model
@@ -65,8 +65,8 @@ class LostShare:
 
     cause: Cause
     share: float
-    """Of the GPU time that a token costs more than at the base; shares add up to 1, those of what
-    became cheaper are negative."""
+    """Of the GPU time that is added to what a token costs at the base; shares add up to 1. What
+    became cheaper is not among them."""
 
 
 def walls(curve: ScalingCurve, base: Base) -> list[Wall]:
@@ -101,10 +101,10 @@ def losses(curve: ScalingCurve, index: int, first: int = 0) -> list[LostShare]:
     """What a token costs more at count `index` than at count `first`, the largest first."""
     before, after = curve.gpu_s_per_token(first), curve.gpu_s_per_token(index)
     lost = {cause: after.get(cause, 0.0) - before.get(cause, 0.0) for cause in before | after}
-    whole = sum(lost.values())
-    if whole <= 0:
+    if sum(lost.values()) <= 0:
         return []
-    found = [LostShare(cause, seconds / whole) for cause, seconds in lost.items() if seconds]
+    added = {cause: seconds for cause, seconds in lost.items() if seconds > 0}
+    found = [LostShare(cause, seconds / sum(added.values())) for cause, seconds in added.items()]
     return sorted(found, key=lambda loss: -loss.share)
 
 
@@ -348,7 +348,7 @@ _BESIDE: Final = 0.9
 
 
 @published(
-    "verdict sides=wall.sides moved=wall.moved most_gpus=wall.setup.most",
+    "verdict sides=wall.sides moved=wall.moved most_gpus=wall.setup.most validated_gpus",
     "global_batch=wall.setup.batch replica_batch=wall.setup.replica_batch",
     START,
 )
@@ -370,6 +370,11 @@ class WallPlan(Answer):
     verdict = Late("show.wall:verdict")
 
     @property
+    def validated_gpus(self) -> int:
+        """Most GPUs of any run that predictions were compared with; beyond is extrapolated."""
+        return validated_gpus()
+
+    @property
     def weak(self) -> Side:
         """Weak scaling, the only way of a recorded program."""
         return self.wall.sides[Scaling.WEAK]
@@ -389,7 +394,7 @@ class WallPlan(Answer):
 
 def wall_of(  # noqa: PLR0913 - what may be asked of a wall
     start: Reference,
-    most: int,
+    most: int | None = None,
     *,
     least: int | None = None,
     replica_batch: int | None = None,
@@ -397,20 +402,20 @@ def wall_of(  # noqa: PLR0913 - what may be asked of a wall
     searching: bool = True,
     progress: Callable[[float], None] = lambda share: None,
 ) -> SyncWall:
-    """The wall of `start` on up to `most` GPUs.
+    """The wall of `start` on up to `most` GPUs; as many as were validated if not given.
 
     With `best_layout`, or if that of `start` was searched, every count has the best layout for it,
     found by search at doubling counts; else that of `start` grows by data parallelism. Without
     `searching`, no other layout is looked for, which takes a fraction of the time.
     """
     if start.prediction.is_recorded:
-        return _recorded(start, most, least or 1, progress)
+        return _recorded(start, _asked(start, most), least or 1, progress)
     run, case = start.run, start.case
     batch = int(run.layout.global_batch or 1)
     each = replica_batch or start.replica_batch
     chosen = None
     if best_layout or (start.layout_searched and searching):
-        chosen = _chosen(case, run.layout, batch, each, _most(run.cluster, most), progress)
+        chosen = _chosen(case, run.layout, batch, each, _most(run.cluster, _asked(start, most)), progress)
     setup = replace(setup_of(start, most, each), chosen=chosen)
 
     def better(side: Side) -> Layout | None:
@@ -425,11 +430,18 @@ def wall_of(  # noqa: PLR0913 - what may be asked of a wall
     return sync_wall(setup, better, least=least, progress=progress)
 
 
-def setup_of(start: Reference, most: int, replica_batch: int | None = None) -> Setup:
+def setup_of(start: Reference, most: int | None = None, replica_batch: int | None = None) -> Setup:
     """`start` as something that grows by data parallelism, on up to `most` GPUs."""
-    run = start.run
-    each = replica_batch or start.replica_batch
-    return Setup(start.case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most))
+    run, found = start.run, start.prediction
+    each, batch = replica_batch or start.replica_batch, int(run.layout.global_batch or 1)
+    end = _most(run.cluster, _asked(start, most))
+    return Setup(start.case, run.layout, batch, each, end, is_tight=found.fits and not found.has_headroom)
+
+
+def _asked(start: Reference, most: int | None) -> int:
+    """Where curves end: what was validated, or the run itself; never where nothing supports them."""
+    known = max(validated_gpus(), int(start.prediction.work.gpus))
+    return known if most is None else min(most, max(known, supported_gpus()))
 
 
 def _chosen(

@@ -18,6 +18,7 @@ from syncwall.describe import Job
 from syncwall.job.completion import Completion
 from syncwall.plan.wall.sync_wall import EXPLAINED, LEVELS
 from syncwall.show.numbers import duration, gigabytes, many, percent, span
+from syncwall.show.wall import gpu_count
 
 _DAY_S: Final = 86400.0
 _TICKS: Final = {
@@ -94,7 +95,7 @@ class ShownWall:
         """What is said of one count."""
         of = {key: self.run[key][place] for key in SHOWN}
         return (
-            f"{of['gpus']:,} GPUs ({self.name})<br>efficiency {percent(of['efficiency'], 1)}<br>"
+            f"{gpu_count(of['gpus'])} GPUs ({self.name})<br>efficiency {percent(of['efficiency'], 1)}<br>"
             f"{many(of['tokens_per_s'])} tokens/s<br>"
             f"{many(of['tokens_per_s_per_gpu'])} tokens/s/GPU<br>"
             f"step {duration(of['step_s'])}<br>memory {gigabytes(of['memory_bytes'])}"
@@ -103,7 +104,7 @@ class ShownWall:
 
 def range_text(of: dict[str, Any], between: str) -> str:
     """GPUs between the ends of the band."""
-    ends = ("none" if of[end] is None else f"{of[end]:,}" for end in ("least_gpus", "most_gpus"))
+    ends = ("none" if of[end] is None else gpu_count(of[end]) for end in ("least_gpus", "most_gpus"))
     return between.join(ends) + ("+" if of["is_open"] else "")
 
 
@@ -149,7 +150,7 @@ def _gpu_axis(shown: list[ShownWall]) -> dict[str, Any]:
     ends = [log10(low / 1.15), log10(high * 1.15)]
     wide, narrow = (
         named_ticks(
-            [(2**n, f"{2**n:,}") for n in range(first, last + 1, max(1, round((last - first) / most)))]
+            [(2**n, gpu_count(2**n)) for n in range(first, last + 1, max(1, round((last - first) / most)))]
         )
         for most in (9, 4)
     )

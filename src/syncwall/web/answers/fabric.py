@@ -424,6 +424,9 @@ def _verdict(
     return {"tone": "warn", "said": longer(before_s, now.p50_s), "why": sentence(why)}
 
 
+_ALONE: Final = "if no other job is there"
+
+
 def _narrower(ratio: float, step_s: float, sweep: list[tuple[float, float]]) -> str:
     """What fewer cables up would cost."""
     costs = [(o, other_s / step_s - 1.0) for o, other_s in sweep if o > ratio * 1.01]
@@ -431,13 +434,13 @@ def _narrower(ratio: float, step_s: float, sweep: list[tuple[float, float]]) -> 
         return ""
     dear = next((one for one in costs if one[1] > _DEAR), None)
     if dear is None:
-        return f"Even oversubscription {costs[-1][0]:g} would cost less than {percent(_DEAR)}."
+        return f"Even oversubscription {costs[-1][0]:g} would cost less than {percent(_DEAR)}, {_ALONE}."
     cheap = [one for one in costs if one[0] < dear[0]][-1:]
     said = []
     for o, more in [*cheap, dear]:
         share = f"{duration(more * step_s)} ({signed_percent(more, int(more < 0.1))})"
         said.append(f"{o:g} would cost {share if more > LEAST else 'nothing'} a step")
-    return f"Oversubscription {', '.join(said)}."
+    return f"Oversubscription {', '.join(said)}, {_ALONE}."
 
 
 def _called(name: str) -> str:

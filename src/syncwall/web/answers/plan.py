@@ -15,8 +15,9 @@ from syncwall.describe.settings.formats import format_named
 from syncwall.describe.settings.writing import written
 from syncwall.plan.answers import Plan, ties
 from syncwall.plan.choices import SEARCHED
-from syncwall.plan.search import TUNABLE, Candidate, SearchResult, differences, search
+from syncwall.plan.search import Candidate, SearchResult, differences, search
 from syncwall.plan.space import Space, size_of
+from syncwall.plan.tuning import TUNABLE
 from syncwall.problems import InputError, Problem
 from syncwall.records import plain
 from syncwall.show.blocks import Cell, Table, ledger
@@ -108,12 +109,9 @@ def _batch(stated: int | None) -> int:
 def _check_size(base: Run, clusters: Sequence[Cluster], batch: int, pinned: dict[str, Any]) -> None:
     """Refuse what would not be done in time."""
     space = Space.of(base.model, base.seq, batch, base.software, pinned)
-    layouts = 0
-    for one in clusters:
-        layouts += size_of(space, one)
-        if layouts > _MOST_LAYOUTS:
-            said = f"{layouts:,} layouts and more are too many: keep some fields of the layout"
-            raise InputError.of(said, key="keep")
+    if size_of(space, clusters, _MOST_LAYOUTS) > _MOST_LAYOUTS:
+        said = f"more than {_MOST_LAYOUTS:,} layouts are too many: keep some fields of the layout"
+        raise InputError.of(said, key="keep")
 
 
 def _answer(plan: Plan) -> dict[str, Any]:

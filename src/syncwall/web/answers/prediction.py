@@ -320,17 +320,18 @@ def _with(asked: AskedRun, key: str, value: Any) -> dict[str, Any]:
 def beside(asked: AskedBeside) -> dict[str, Any]:
     """What `syncwall compare` says of a run beside a pinned one: differences and their doubt."""
     pinned, now = _pinned(asked.pinned), prediction_of(asked.run)
-    (one,) = comparison([(pinned, None), (now, None)]).beside
+    pair = [(pinned, None), (now, None)]
+    (one,), (alike,) = comparison(pair).beside, comparison(pair, alike=True).beside
     return {
-        **plain(one),
-        "doubt": doubt(one),
+        **plain(alike),
+        "doubt": doubt(alike),
         "pinned": {
             "what": run_words(pinned.run),
             "step_s": pinned.step_s,
             "exposed_s": pinned.exposed_s,
             "ledger_s": plain(pinned.ledger),
         },
-        "html": beside_parts(pinned, now, one),
+        "html": beside_parts(one, alike),
     }
 
 

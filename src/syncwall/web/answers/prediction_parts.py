@@ -242,8 +242,12 @@ def _json(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def beside_parts(pinned: Prediction, now: Prediction, one: Beside) -> dict[str, Any]:
-    """How a run differs from the pinned one: in a sentence, on each tile, and in each cause."""
+def beside_parts(one: Beside, alike: Beside) -> dict[str, Any]:
+    """How a run differs from the pinned one: in a sentence, on each tile, and in each cause.
+
+    Tiles and causes are of both runs as they stand there, the sentence is `alike` in what nobody stated.
+    """
+    pinned, now = one.before.prediction, one.after.prediction
     ratios, exposed_s = one.ratios, now.exposed_s - pinned.exposed_s
     tiles = {name: _on_tile(ratios[key]) for name, key in _TILES.items() if key in ratios}
     tiles["waiting"] = _delta(f"beside A: {signed(exposed_s)}", exposed_s)
@@ -257,9 +261,9 @@ def beside_parts(pinned: Prediction, now: Prediction, one: Beside) -> dict[str, 
     rows = {str(c): _delta(_seconds(s), s, "span") for c, s in one.ledger_s.items()}
     step_s = ratios["step_s"].difference
     return {
-        "said": markup(re.sub(r"\bB\b", "this run", verdict(one)[0])),
+        "said": markup(re.sub(r"\bB\b", "this run", verdict(alike)[0])),
         "what": markup(tag("b", "A "), run_words(pinned.run)),
-        "doubt": quiet(doubt(one)),
+        "doubt": quiet(doubt(alike)),
         "tiles": tiles,
         "rows": rows | {"": _delta(_seconds(step_s), step_s, "span")},
         "gone": tag("p", "Only in A: ", words, class_="delta", data={"only": "A"}) if gone else "",
@@ -279,7 +283,7 @@ def _on_tile(ratio: Any) -> Markup:
     low, high = (signed_percent(bound - 1, 0) for bound in ratio.interval)
     apart = ratio.is_told_apart
     return _delta(
-        f"beside A: {change}, {'told apart' if apart else 'cannot be told apart'}",
+        f"beside A: {change}, {ratio.certainty}",
         ratio.difference,
         class_="delta apart" if apart else "delta",
         title=f"80% interval of the difference: {low} to {high}",

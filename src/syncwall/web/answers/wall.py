@@ -21,6 +21,7 @@ from syncwall.plan.wall.moves import WallChange
 from syncwall.plan.wall.sync_wall import (
     LEVELS,
     Moved,
+    Peak,
     Side,
     Wall,
     band,
@@ -36,6 +37,7 @@ from syncwall.show.layout import layout_words
 from syncwall.show.numbers import duration, gigabytes, many, percent
 from syncwall.show.wall import (
     batch_words,
+    gpu_count,
     move_words,
     side_verdict,
     side_why,
@@ -47,6 +49,7 @@ from syncwall.web.answers.charts import SHOWN, ShownWall, range_text, wall_area,
 from syncwall.web.event_streams import problem_list
 from syncwall.web.questions import AskedMoves, AskedRun, AskedWall
 
+_WALL: Final = ("level", "holds_to_gpus", "falls_at_gpus")
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
 _RELAID: Final = (
@@ -122,28 +125,24 @@ def _summary_row(one: ShownWall) -> tuple[str, ...]:
         return (name, *[""] * (len(LEVELS) + 3), Cell("; ".join(said), "fault"))
     walls = (
         Cell(
-            f"{_gpus(wall['holds_to_gpus'])}{'+' if wall['falls_at_gpus'] is None else ''}",
+            wall_count(Wall(**{key: wall[key] for key in _WALL})),
             below=range_text(of, " – "),
             data={"level": wall["level"], "value": wall["holds_to_gpus"]},
         )
         for wall, of in zip(run["walls"], run["wall_ranges"], strict=True)
     )
     top, start = run["fastest"], f"{run['base']['gpus']:,}"
-    most = f"{top['gpus']:,}{'+' if top['ended_by'] == 'range' else ''}"
+    most = top_count(Peak(**top))
     stops = run["main_cause"] or ("several" if run["falls"] else "–")
     first = Cell(name, row={"run": one.number})
     return (first, start, *walls, most, many(top["tokens_per_s"]), stops)
-
-
-def _gpus(count: int | None) -> str:
-    return "none" if count is None else f"{count:,}"
 
 
 def _counts(run: dict[str, Any]) -> Table:
     """Every count of one run."""
     rows = (
         (
-            Cell(f"{gpus:,}", row={"gpus": gpus}),
+            Cell(gpu_count(gpus), row={"gpus": gpus}),
             Cell(percent(share, 1), data={"value": share}),
             many(speed),
             many(each),
@@ -246,7 +245,7 @@ def reference_of(asked: AskedRun) -> Reference:
         return Reference(predict(run))
 
 
-def _attempted(asked: AskedRun | dict[str, Any], most: int, way: Scaling) -> dict[str, Any]:
+def _attempted(asked: AskedRun | dict[str, Any], most: int | None, way: Scaling) -> dict[str, Any]:
     try:
         return _scaled(AskedRun.model_validate(asked), most, way)
     except InputError as error:
@@ -256,12 +255,12 @@ def _attempted(asked: AskedRun | dict[str, Any], most: int, way: Scaling) -> dic
         return {"problems": [{"where": where, "what": what} for where, what in found]}
 
 
-def _scaled(asked: AskedRun, most: int, way: Scaling) -> dict[str, Any]:
+def _scaled(asked: AskedRun, most: int | None, way: Scaling) -> dict[str, Any]:
     return _scaled_run(asked.model_dump_json(), most, way)
 
 
 @lru_cache(maxsize=32)
-def _scaled_run(asked: str, most: int, way: Scaling) -> dict[str, Any]:
+def _scaled_run(asked: str, most: int | None, way: Scaling) -> dict[str, Any]:
     start = reference_of(AskedRun.model_validate_json(asked))
     setup = setup_of(start, most)
     side = side_of(setup, way)

@@ -1,6 +1,12 @@
 // Numbers as text, in the words of syncwall.show.numbers: three figures, "13%", "µs", one minus sign.
 
 const BRIEF = Object.entries({ s: 1, ms: 1e-3, µs: 1e-6, ns: 1e-9 });
+const LONG_S = 1000;
+const SPANS = [
+  [172800, 86400, "days"],
+  [7200, 3600, "h"],
+  [120, 60, "min"],
+];
 const PREFIXES = Object.entries({ E: 1e18, P: 1e15, T: 1e12, G: 1e9, M: 1e6, k: 1e3, "": 1 });
 
 const minus = (text) => text.replace(/^-/, "−");
@@ -15,9 +21,14 @@ export function figures(value, digits = 3) {
   return minus(Math.abs(rounded) >= 10 ** digits ? rounded.toLocaleString("en-US") : String(rounded));
 }
 
-/** Seconds: 9.84 s, 12.3 ms. */
+/** Seconds: 9.84 s, 12.3 ms; long ones in minutes, hours or days. */
 export function duration(seconds) {
   if (seconds === 0) return "0 s";
+  if (seconds >= LONG_S && Number.isFinite(seconds)) {
+    const [, size, unit] = SPANS.find(([least]) => seconds >= least);
+    const count = seconds / size;
+    return `${count >= 99.95 ? Math.round(count).toLocaleString("en-US") : figures(count)} ${unit}`;
+  }
   const [unit, size] = reached(BRIEF, seconds);
   return `${figures(seconds / size)} ${unit}`;
 }

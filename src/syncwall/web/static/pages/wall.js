@@ -11,7 +11,6 @@ import { command, takeAlong } from "../take_along.js";
 import { fill, written } from "../view.js";
 import { adding, comparisons, edited, label, remove } from "../wall/comparisons.js";
 
-const MOST = 2 ** 20;
 const WAYS = { strong: "Strong: same global batch", weak: "Weak: same batch a replica" };
 const MEASURES = {
   efficiency: "Efficiency",
@@ -24,11 +23,11 @@ let moved = null;
 
 const scaling = () => (state.get("wall.scaling") === "weak" ? "weak" : "strong");
 const measure = () => (state.get("wall.measure") in MEASURES ? state.get("wall.measure") : "efficiency");
-const most = () => Math.min(Math.max(Number.parseInt(state.get("wall.most", MOST), 10) || MOST, 1), MOST);
+const most = () => Math.max(Number.parseInt(state.get("wall.most", ""), 10) || 0, 0) || null;
 
 const asked = answering(
   async (signal) => {
-    put(at("command"), command(`${state.command("plan wall")} --most ${most()}`));
+    put(at("command"), command(state.command("plan wall") + (most() ? ` --most ${most()}` : "")));
     const others = comparisons();
     const names = others.map(label);
     const of = others[Number(state.get("wall.of")) - 1] ? Number(state.get("wall.of")) : 0;
@@ -68,13 +67,14 @@ function offered() {
 }
 
 function controls() {
-  const sizes = Array.from({ length: 11 }, (_, i) => 2 ** (10 + i));
-  const words = Object.fromEntries(sizes.map((one) => [one, `${one.toLocaleString("en-US")} GPUs`]));
+  const sizes = Array.from({ length: 8 }, (_, i) => 2 ** (10 + i));
+  const counts = sizes.map((one) => [one, `${one.toLocaleString("en-US")} GPUs`]);
+  const words = Object.fromEntries([...counts, ["", "the largest validated run"]]);
   put(
     at("controls"),
     segments("wall.scaling", "How it grows", { strong: "Strong", weak: "Weak" }),
     segments("wall.measure", "What is shown", MEASURES),
-    inline("up to", select("wall.most", words, String(MOST), { "aria-label": "Most GPUs" })),
+    inline("up to", select("wall.most", words, "", { "aria-label": "Most GPUs" })),
   );
   for (const [way, said] of Object.entries(WAYS)) at("controls").querySelector(`[data-choice=${way}]`).title = said;
   for (const id of ["controls", "area-of"]) together(at(id));
