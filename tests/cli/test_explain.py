@@ -1,6 +1,7 @@
 """`syncwall explain` as a user meets it."""
 
 import gzip
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_two_traces_stand_side_by_side(capsys):
 
 def test_a_prediction_of_another_job_is_said_to_be_one(capsys):
     run = "examples/llama-70b-on-dgx-h100.yaml"
-    assert main(["explain", f"{EXAMPLES}/traces/rank0.json", "--run", run]) == 0
+    assert main(["explain", f"{EXAMPLES}/traces/rank0.json", "--run", run]) == 3
     page = capsys.readouterr().out
     assert "predicted  measured" in page
     assert "not the same job" in page
@@ -103,3 +104,21 @@ def test_missing_files_and_empty_directories_are_named(capsys, tmp_path):
     assert "is an empty directory" in capsys.readouterr().err
     assert main(["explain", str(tmp_path / "no.json")]) == 2
     assert "no.json" in capsys.readouterr().err
+
+
+def test_what_is_pasted_on_standard_input_is_explained(monkeypatch, capsys):
+    raw = Path("examples/failures/hang.log").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert main(["explain", "-"]) == 1
+    page = " ".join(capsys.readouterr().out.split())
+    assert page.startswith("Verdict hang: ALLREDUCE number 469508 timed out")
+    assert "ranks 0, 4, 5 did not report" in page
+
+
+def test_a_pasted_text_that_says_nothing_lists_what_can_be_pasted(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"nothing to see")))
+    assert main(["explain", "-"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("-: is not a known kind of file")
+    assert "Xid and dmesg" in said
+    assert len(said.splitlines()) == 1

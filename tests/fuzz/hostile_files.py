@@ -51,7 +51,7 @@ class Cost:
     def is_bad(self) -> bool:
         """True beyond what any file may cost, or if it ended in anything but words."""
         dear = self.cpu_s > 10.0 or self.peak_bytes > 500e6 or len(self.said) > 100_000
-        return dear or self.code not in (0, 1, 2) or "Traceback" in self.said
+        return dear or self.code not in (0, 1, 2, 3) or "Traceback" in self.said
 
 
 def measured(case: HostileFile, run: Callable[[list[str]], int]) -> Cost:
@@ -124,6 +124,12 @@ TOKENS: Final = (
     "\x1b[",
     "\x1b[0;",
     "** ",
+    "Error ",
+    "NVRM: Xid (PCI:0): 79 ",
+    "Rank 1] WorkNCCL(",
+    "CUDA out of memory. Tried to allocate 1 GiB",
+    "| a | Fail ",
+    "CA 'a' State: Down ",
     "** a(b):\n",
     "optype ",
     "dp_rank,",
@@ -208,6 +214,10 @@ HEADS: Final = (
     ),
     ("measured", '{"syncwall":"0.1","kind":"links","data":', EXPLAIN, "links.json"),
     ("pickle", "\x80\x02", EXPLAIN, "dump_0"),
+    ("failure log", "RuntimeError: a\nCUDA out of memory. Tried to allocate ", EXPLAIN, "job.log"),
+    ("kernel log", "[1.0] NVRM: Xid (PCI:0000:18:00): 79, pid=1, a\n", EXPLAIN, "dmesg"),
+    ("dcgmi", "| Diagnostic | Result |\n", EXPLAIN, "diag.txt"),
+    ("ibstat", "CA 'mlx5_0'\n", EXPLAIN, "ibstat.txt"),
     ("run", "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: ", RUN, "run.yaml"),
     ("run layout", "model: llama-3.1-8b\ncluster: dgx-h100\nlayout: {", RUN, "run.yaml"),
     ("run json", '{"model":', RUN, "run.json"),

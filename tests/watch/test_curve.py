@@ -5,8 +5,9 @@ from math import inf, nan
 import numpy as np
 import pytest
 
+from syncwall.explain.loss_spikes import RULE, LossSeries, spikes
 from syncwall.watch.events import FindingKind, StepRecord
-from syncwall.watch.spikes import RULE, Curves, LossSeries, spikes
+from syncwall.watch.spikes import Curves, spike_finding
 
 
 def curve(steps: int = 1000, deviation: float = 0.02, seed: int = 1):
@@ -44,8 +45,8 @@ def test_no_number_is_a_spike_at_once_even_in_the_first_step(value):
     assert [watched.add(step, 3.0) for step in range(5)] == [None] * 5
     spike = watched.add(5, value)
     assert spike is not None
-    assert spike.finding("loss", 7.0).kind is FindingKind.LOSS_SPIKE
-    assert "at step 5, usual 3" in spike.finding("loss", 7.0).evidence
+    assert spike_finding(spike, "loss", 7.0).kind is FindingKind.LOSS_SPIKE
+    assert "at step 5, usual 3" in spike_finding(spike, "loss", 7.0).evidence
 
 
 def test_spikes_do_not_teach_what_is_usual():

@@ -173,4 +173,4 @@ def test_without_nvml_there_are_no_devices(monkeypatch, tmp_path):
     driver = tmp_path / "version"
     driver.touch()
     monkeypatch.setattr("syncwall.watch.devices._DRIVER", driver)
-    assert "pip install 'syncwall[gpu]'" in Devices().missing
+    assert "pip install nvidia-ml-py" in Devices().missing

@@ -1,6 +1,7 @@
 """What is decided about spikes."""
 
-from syncwall.watch.spikes import PRESETS, Action, Decision, Policy, Spike, decide
+from syncwall.explain.loss_spikes import Spike
+from syncwall.watch.spikes import PRESETS, Action, Decision, Policy, decide
 
 SPIKE = Spike(step=1002, since_step=1000, value=9.0, usual=3.0, spreads=30.0)
 

@@ -15,6 +15,7 @@ from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster
 from syncwall.explain.benchmarks import MachineCheck, check_machine
 from syncwall.explain.changes import Changed, Day, read_days, what_changed
+from syncwall.explain.failures import Failure, find_failure
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.hang import Hang, find_hangs
 from syncwall.explain.machines import Sighting, different_machines, likely_cluster, sightings
@@ -25,6 +26,9 @@ from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.topology_findings import check_topology, used_by
 from syncwall.explain.traces.job_traces import JobTraces, SoFar, explain_traces
 from syncwall.explain.traces.rank_comparison import RanksVerdict
+from syncwall.explain.training_level import Level, level_of
+from syncwall.explain.training_log import LogSummary
+from syncwall.explain.verdict import EXIT_CODES, Judged, NotJudged, Verdict, VerdictState
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.read.detect import FileKind, Files, read_topology
@@ -38,9 +42,11 @@ Progress = Callable[[float], None]
 
 
 @published(
-    "verdict why next files facts ledger_s=traces.ledger.ledger hidden_s=traces.ledger.hidden",
-    "step_s=traces.ledger.step_s ranks gap=gap.gaps remedies=remedies._remedy slowdowns hangs",
-    "changed benchmarks=benchmarks.collectives machines findings problems=problems.__str__",
+    "verdict state=conclusion.state cause=conclusion.cause explained=conclusion.explained",
+    "certainty=conclusion.certainty judged not_judged why next files facts",
+    "ledger_s=traces.ledger.ledger hidden_s=traces.ledger.hidden step_s=traces.ledger.step_s ranks",
+    "gap=gap.gaps remedies=remedies._remedy slowdowns hangs failure changed",
+    "benchmarks=benchmarks.collectives logs machines findings problems=problems.__str__",
     benchmarks="Collectives that were timed, if the machine is known.",
     problems="What could not be read.",
 )
@@ -53,6 +59,7 @@ class Explanation(Answer):
     why = Late("show.explanation:why_lines")
     next = Late("show.explanation:next_lines")
     facts = Late("show.explanation:file_facts")
+    verdicts = Late("explain.conclusions:verdicts")
     files: dict[str, int]
     """How many of each kind were read."""
     read: dict[str, list[ReadFile]] = field(default_factory=dict)
@@ -63,6 +70,8 @@ class Explanation(Answer):
     """Predicted and measured, or before and after."""
     hangs: tuple[Hang, ...] = ()
     """Collectives that some ranks did not reach or end."""
+    failure: Failure | None = None
+    """What ended the job, as its logs say."""
     topologies: tuple[tuple[HostTopology, Cluster | None], ...] = ()
     """Hosts, and what they were checked against."""
     findings: tuple[Finding, ...] = ()
@@ -73,30 +82,58 @@ class Explanation(Answer):
     """The last of the good days, if there are traces of both."""
     changed: Changed | None = None
     """What is different from the good days."""
-    machine_guessed: bool = False
-    """True if nobody said what the hosts should be."""
+    machine: Cluster | None = None
+    """What the hosts should be, if somebody said it."""
     likely: dict[str, tuple[tuple[str, list[str]], ...]] = field(default_factory=dict)
     """By topology, machines that it may be with the reasons, the likeliest first; if guessed."""
     benchmarks: MachineCheck = field(default_factory=MachineCheck)
     """Collectives, links and kernels beside what the machine should give."""
     suspects: tuple[Suspect, ...] = ()
     """What would explain the gap to the prediction, the likeliest first."""
+    levels: tuple[Level, ...] = ()
+    """Training logs beside what the run should show."""
     remedies: tuple[Improvement, ...] = ()
     """What would help against the verdict as the predictor prices it, the most first."""
 
     @property
+    def conclusion(self) -> Verdict:
+        """The worst of all."""
+        worst: Verdict = self.verdicts[0]
+        return worst
+
+    @property
+    def state(self) -> VerdictState:
+        """Wrong, suspect, not judged or healthy."""
+        return self.conclusion.state
+
+    @property
+    def judged(self) -> tuple[Judged, ...]:
+        """What was compared with what."""
+        return tuple(dict.fromkeys(judged for one in self.verdicts for judged in one.judged))
+
+    @property
+    def not_judged(self) -> tuple[NotJudged, ...]:
+        """What was compared with nothing, why, and what to give."""
+        return tuple(one.about for one in self.verdicts if isinstance(one.about, NotJudged))
+
+    @property
     def exit_code(self) -> int:
-        """1 if something is wrong."""
-        return int(self.is_bad)
+        """0 healthy, 1 wrong, 3 if nobody can tell."""
+        return EXIT_CODES[self.state]
 
     def __repr__(self) -> str:
         read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
-        return f"<Explanation of {read}: {'bad' if self.is_bad else 'nothing wrong'}>"
+        return f"<Explanation of {read}: {self.state}>"
 
     @property
     def slowdowns(self) -> tuple[Slowdown, ...]:
         """What tables of operations say of stragglers."""
         return _of(self.read, FileKind.OPERATIONS)
+
+    @property
+    def logs(self) -> tuple[LogSummary, ...]:
+        """Figures of training logs."""
+        return tuple(one.figures for one in self.levels)
 
     @property
     def machines(self) -> list[str]:
@@ -112,14 +149,7 @@ class Explanation(Answer):
     @property
     def is_bad(self) -> bool:
         """True if something is wrong for sure; beside good days, if it is slower or newly wrong."""
-        if self.changed is not None:
-            return bool(self.hangs or self.changed.findings) or self.changed.is_slower
-        return bool(
-            self.hangs
-            or (self.ranks is not None and self.ranks.kind != "clean")
-            or any(finding.severity == "wrong" for finding in self.findings)
-            or any(one.slow for one in self.slowdowns)
-        )
+        return self.state is VerdictState.WRONG
 
 
 _ANYTHING = FilesRequest()
@@ -154,6 +184,9 @@ def explain(
     checked = check_machine(read, machine, seen)
     found = worst_first((*_findings(read, hosts, question), *checked.findings))
     beside = _gap(traces, before, predicted)
+    levels = tuple(
+        level_of(log, question.run, predicted, machine) for log in _of(read, FileKind.TRAINING_LOG)
+    )
     dumps: tuple[FlightDump, ...] = _of(read, FileKind.FLIGHT)
     return Explanation(
         files={kind: len(found) for kind, found in files.items()},
@@ -161,15 +194,17 @@ def explain(
         traces=traces,
         predicted=predicted,
         gap=beside,
-        suspects=_suspects(traces, before, predicted, beside),
+        suspects=_suspects(traces, before, predicted, beside) or _of_levels(levels),
+        levels=levels,
         remedies=_remedies(traces, predicted),
         hangs=find_hangs(dumps) if dumps else (),
+        failure=find_failure(_of(read, FileKind.FAILURE)),
         topologies=hosts,
         findings=(*different_machines(seen), *found),
         problems=(*unknown, *(traces.problems if traces else ())),
         against=before,
         changed=changed,
-        machine_guessed=machine is None,
+        machine=machine,
         likely=likely,
         benchmarks=checked,
     )
@@ -255,6 +290,12 @@ def _suspects(
     return suspects_of(predicted, beside)
 
 
+def _of_levels(levels: Sequence[Level]) -> tuple[Suspect, ...]:
+    """What would explain that a training log is not as predicted."""
+    gaps = [one.gap for one in levels if one.gap is not None and not one.gap.is_usual]
+    return gaps[0].suspects if gaps else ()
+
+
 def _remedies(traces: JobTraces | None, predicted: Prediction | None) -> tuple[Improvement, ...]:
     """Of several ranks by their verdict, of one by what it waits for."""
     if traces is None or predicted is None:
@@ -269,8 +310,10 @@ def _findings(
     question: FilesRequest,
 ) -> Iterator[Finding]:
     for kind, files in read.items():
-        for one in files:
-            yield from readers()[kind].findings(one.what, question)
+        judge = readers()[kind].findings
+        if judge is not None:
+            for one in files:
+                yield from judge(one.what, question)
     logs: tuple[NcclLog, ...] = _of(read, FileKind.NCCL_LOG)
     used = used_by(logs[0]) if len(logs) == 1 else None
     for topology, machine in hosts:

@@ -17,7 +17,6 @@ from syncwall.describe import Cluster, Device
 from syncwall.describe.reading import validated
 from syncwall.documents import read_document
 from syncwall.explain.collective_benchmarks import (
-    UNPRICED,
     CollectiveBenchmark,
     FaultKind,
     Judgement,
@@ -35,6 +34,7 @@ from syncwall.problems import InputError
 from syncwall.read.detect import FileKind
 from syncwall.read.link_rates import LinkReading
 from syncwall.read.nccl_facts import NcclLog
+from syncwall.read.nccl_tests import NcclTests
 from syncwall.units import plural
 from syncwall.work.operations import Gemm
 
@@ -96,6 +96,8 @@ NEXT: Final = {
     "not found; unset NCCL_IB_DISABLE, mount the plugin into the container",
     FaultKind.NVLINK: "nvidia-smi nvlink -s on the host: links that are down; Xid 74 in dmesg, a "
     "stopped nvidia-fabricmanager",
+    FaultKind.NVLS: "unset NCCL_NVLS_ENABLE; NCCL_DEBUG=INFO: does the log speak of NVLS? It needs "
+    "nvidia-fabricmanager (a fabric state of Completed in nvidia-smi -q) and a NCCL from 2.18 on",
     FaultKind.PCIE: "nvidia-smi topo -m: NV# between all GPUs? unset NCCL_P2P_DISABLE, start "
     "nvidia-fabricmanager",
     FaultKind.RANK: "`syncwall measure links` on the same hosts names the rank; nvidia-smi -q -d "
@@ -138,7 +140,7 @@ def told_by_log(said: Judgement, log: NcclLog) -> Judgement:
 
 
 def collective_findings(said: Judgement, machines: Sequence[Cluster]) -> Iterator[Finding]:
-    """Slow, unsteady, too small to tell, or too fast to be that machine."""
+    """Slow, unsteady, or too fast to be that machine."""
     if said.is_slow:
         yield _slow(said, machines)
     elif said.is_unsteady:
@@ -149,23 +151,7 @@ def collective_findings(said: Judgement, machines: Sequence[Cluster]) -> Iterato
             "run it again, alone or at another hour, with more iterations (-n 100)",
             said.benchmark.source,
         )
-    elif said.slow_on:
-        yield Finding(
-            "suspect",
-            f"{_what(said)}; on {' or '.join(said.slow_on[:3])} it would be slow",
-            "the file does not say which network the hosts have",
-            f"name the machine: --cluster {said.slow_on[0]}",
-            said.benchmark.source,
-        )
-    elif said.rate is None:
-        yield Finding(
-            "note",
-            f"{said.benchmark.kind}: all sizes are too small to tell the rate of links",
-            "up to some MiB a collective takes what its latency does",
-            "measure larger sizes, too: -b 8 -e 8G -f 2",
-            said.benchmark.source,
-        )
-    elif said.rate < _FAST * said.limits.least and len(machines) == 1:
+    elif said.rate is not None and said.rate < _FAST * said.limits.least and len(machines) == 1:
         yield Finding(
             "suspect",
             f"{_what(said)}: {1 / said.rate:.2f} times as fast",
@@ -310,14 +296,6 @@ def link_findings(rates: Sequence[LinkReading], machine: Cluster | None) -> Iter
     """Links that are slower than their adapter, or than the other links in the same files."""
     nics = machine.node.nics if machine else None
     line = nics.rate_bytes_per_s if nics else None
-    if machine is None and rates:
-        yield Finding(
-            "note",
-            "rates of single links were only compared with each other",
-            "nobody said what the adapters should reach",
-            "name the machine: --cluster dgx-h100 (syncwall show clusters lists them)",
-            rates[0].source,
-        )
     for one in rates:
         if line is not None and machine is not None:
             yield from _against_line(one, line, machine.name)
@@ -414,10 +392,8 @@ def check_machine(read: Files, machine: Cluster | None, seen: Sequence[Sighting]
     if len(logs) == 1:
         collectives = tuple(told_by_log(said, logs[0]) for said in collectives)
     gemms = tuple(_gemms(read, machines))
-    found = [*_findings(read, machines, collectives, gemms)]
-    if tables and not machines:
-        found.append(_unknown(tables[0]))
-    return MachineCheck(collectives, gemms, guess, tuple(found))
+    found = tuple(_findings(read, machines, collectives, gemms))
+    return MachineCheck(collectives, gemms, guess, found)
 
 
 def _findings(
@@ -434,7 +410,6 @@ def _findings(
     yield from link_findings(rates, machines[0] if len(machines) == 1 else None)
     for one in read.get(FileKind.MEASURED, ()):
         yield from suspect_findings(one.what)
-    yield from _untold(read)
 
 
 def tables_of(read: Files) -> list[CollectiveBenchmark]:
@@ -450,18 +425,22 @@ def _tables(read: Files) -> Iterator[CollectiveBenchmark]:
         yield from of_measured(one.what.times)
 
 
-def _untold(read: Files) -> Iterator[Finding]:
-    """Outputs of nccl-tests that do not say what was measured."""
-    for one in read.get(FileKind.NCCL_TESTS, ()):
-        if of_nccl_tests(one.what) is None and one.what.collective not in UNPRICED:
-            yield Finding(
-                "note",
-                "the output does not say which collective it is, or of how many ranks",
-                "it was not judged",
-                "give the whole output of nccl-tests, header included, and call the file after the "
-                "collective: all_gather.txt",
-                one.what.source,
-            )
+def corruption_findings(run: NcclTests) -> Iterator[Finding]:
+    """Results that nccl-tests checked and found to be wrong."""
+    sizes = run.corrupt_sizes
+    if not sizes and not run.out_of_bounds:
+        return
+    where = f" from {_size(sizes[0])} to {_size(sizes[-1])}" if sizes else ""
+    many = f"{plural(run.out_of_bounds, 'value')} out of bounds" if run.out_of_bounds else "#wrong above 0"
+    yield Finding(
+        "wrong",
+        f"{run.collective or 'the collective'} returns wrong results{where}: {many}",
+        "training on it would corrupt gradients without an error",
+        "take these hosts out of the job; run it on each pair of them to find the bad one, then look at "
+        "ECC and Xid errors (nvidia-smi -q -d ECC, dmesg), cables, versions of NCCL and its plugin",
+        run.source,
+        corrupts=True,
+    )
 
 
 def _gemms(read: Files, machines: Sequence[Cluster]) -> Iterator[GemmJudgement]:
@@ -478,13 +457,3 @@ def _guess(tables: Sequence[CollectiveBenchmark], seen: Sequence[Sighting]) -> R
     nodes = max(table.nodes or 1 for table in tables)
     each = max(-(-table.ranks // (table.nodes or 1)) for table in tables)
     return recognised(seen, each, nodes)
-
-
-def _unknown(table: CollectiveBenchmark) -> Finding:
-    return Finding(
-        "note",
-        f"{table.kind} of {table.ranks} ranks was not judged: no machine is known",
-        "the file names no GPU of the catalogue, or no machine of the catalogue has so many",
-        "name it: --cluster dgx-h100 (syncwall show clusters lists them)",
-        table.source,
-    )

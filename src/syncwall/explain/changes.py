@@ -8,23 +8,30 @@ the change that all ranks share in a kind of their own time, plus the most that 
 beyond that, plus that of transfers. What others wait for a slow rank is its effect, not a cause.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from syncwall.explain.benchmarks import MeasuredFile, tables_of
-from syncwall.explain.collective_benchmarks import CollectiveBenchmark
+from syncwall.explain.benchmark_changes import (
+    BenchmarkChange,
+    TimedBenchmark,
+    changed_benchmarks,
+    timed_benchmarks,
+)
 from syncwall.explain.finding import Finding
+from syncwall.explain.series import FEWEST
+from syncwall.explain.setting_changes import SettingChange, changed_settings, settings_of
 from syncwall.explain.traces.job_traces import JobTraces, explain_traces, job_of, summaries
 from syncwall.explain.traces.rank import KINDS, RankSummary
+from syncwall.explain.training_log import Pace, pace_of, seconds_of_steps
 from syncwall.problems import InputError
 from syncwall.public import published
 from syncwall.read.detect import FileKind
-from syncwall.read.nccl_facts import NcclLog
-from syncwall.read.nccl_tests import NcclTests
+from syncwall.read.training_log import TrainingLog
+from syncwall.units import plural
 
 OWN: Final = tuple(kind for kind in KINDS if kind != "communication")
 """What a rank does itself."""
@@ -137,6 +144,8 @@ class StepChange:
     """Share of resamples of the steps with the same verdict."""
     first_bad: int | None = None
     """Number of the step from which on it is slow, if earlier ones were not."""
+    what: str = "step"
+    """Or a token or a sample, where a training log tells the time of no step."""
 
     @property
     def change_s(self) -> float:
@@ -270,9 +279,6 @@ _CALLS: Final = 1.2
 _SLOWER: Final = 1.25
 _HIDDEN: Final = 0.25
 """Share of a collective's time that is no longer hidden, from which overlap is lost."""
-_LARGE_BYTES: Final = 2**20
-_BENCHMARK: Final = 1.08
-"""Median ratio of two tables from which they differ: repeats on one node agree within 2%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,157 +376,6 @@ def _of_rank(one: RankSummary, kind: str) -> tuple[float, float, float, float] |
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkChange:
-    """A benchmark that was run on both days."""
-
-    kind: str
-    ranks: int
-    ratio: float
-    """Median of its time now over that before, at sizes from 1 MiB on."""
-    sizes: tuple[float, float]
-    """From and to which size it changed most."""
-
-    @property
-    def is_slower(self) -> bool:
-        """True if it is slower than repeats differ."""
-        return self.ratio > _BENCHMARK
-
-    @property
-    def is_changed(self) -> bool:
-        """True if it is slower or faster."""
-        return self.is_slower or self.ratio < 1 / _BENCHMARK
-
-
-def changed_benchmarks(
-    now: Sequence[CollectiveBenchmark], before: Sequence[CollectiveBenchmark]
-) -> Iterator[BenchmarkChange]:
-    """Each of `now` beside the fastest of the same kind and ranks before, changed or not."""
-    for one in now:
-        found = [each for other in before if (each := _beside(one, other)) is not None]
-        if found:
-            yield max(found, key=lambda each: each.ratio)
-
-
-def _beside(one: CollectiveBenchmark, other: CollectiveBenchmark) -> BenchmarkChange | None:
-    if (one.kind, one.ranks) != (other.kind, other.ranks):
-        return None
-    sizes, here, there = np.intersect1d(one.sizes, other.sizes, return_indices=True)
-    large = sizes >= min(_LARGE_BYTES, sizes[-1]) if len(sizes) else sizes
-    if not len(sizes):
-        return None
-    ratio = (one.seconds[here] / other.seconds[there])[large]
-    middle = float(np.median(ratio))
-    moved = sizes[large][np.abs(np.log(ratio)) >= min(abs(np.log(middle)), np.log(_BENCHMARK))]
-    ends = (float(moved[0]), float(moved[-1])) if len(moved) else (0.0, 0.0)
-    return BenchmarkChange(one.kind, one.ranks, middle, ends)
-
-
-_OF_TRACES: Final = ("schemaVersion", "events", "groups", "trace_id", "traceName")
-"""Facts of a trace that are no settings."""
-_ITS_OWN: Final = ("CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "NCCL_DEBUG_FILE")
-"""Variables that differ without meaning."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingChange:
-    """One setting; None where a day has none."""
-
-    name: str
-    before: str | None
-    now: str | None
-
-
-def settings_of(read: Mapping[str, Sequence[Any]], traces: JobTraces | None) -> dict[str, str]:
-    """What files say of how the job was set up."""
-    found: dict[str, str] = {}
-    for one in read.get(FileKind.MEASURED, ()):
-        found.update(_of_measured(one.what))
-    for one in read.get(FileKind.NCCL_TESTS, ()):
-        found.update(_of_tests(one.what))
-    for one in read.get(FileKind.NCCL_LOG, ()):
-        found.update(_of_log(one.what))
-    if traces is not None:
-        found.update(_of_trace(traces))
-    return {name: value for name, value in found.items() if name not in _ITS_OWN}
-
-
-def changed_settings(now: Mapping[str, str], before: Mapping[str, str]) -> tuple[SettingChange, ...]:
-    """Those that differ; of what only one day's files tell, environment variables."""
-    found = []
-    for name in dict.fromkeys([*before, *now]):
-        one, other = before.get(name), now.get(name)
-        told = (one is not None and other is not None) or (name.isupper() and _both(now, before))
-        if one != other and told:
-            found.append(SettingChange(name, one, other))
-    return tuple(found)
-
-
-def _both(now: Mapping[str, str], before: Mapping[str, str]) -> bool:
-    """True if both days' files show an environment at all, so that a missing variable is unset."""
-    return all(any(name.isupper() or name == "NCCL" for name in day) for day in (now, before))
-
-
-def _of_trace(job: JobTraces) -> Iterator[tuple[str, str]]:
-    if job.world_size is not None:
-        yield "ranks", str(job.world_size)
-    if job.device:
-        yield "device", job.device
-    for name, value in job.facts.items():
-        if name not in _OF_TRACES and isinstance(value, str | int | float):
-            yield name, str(value)[:120]
-
-
-def _of_log(log: NcclLog) -> Iterator[tuple[str, str]]:
-    values = {
-        "NCCL": log.version,
-        "CUDA": log.cuda,
-        "network plugin": log.plugin,
-        "network": log.network,
-        "provider": log.provider,
-        "between nodes": log.inter_node,
-        "GPUDirect": _yes(log.gdr),
-        "NVLS": _yes(log.nvls),
-        "NICs used": str(len(log.nics_used)) if log.nics else None,
-        "ways": ", ".join(sorted(log.transports)) or None,
-    }
-    world = log.world
-    if world is not None:
-        values |= {"channels": str(world.coll_channels) if world.coll_channels else None}
-    yield from ((name, str(value)) for name, value in values.items() if value is not None)
-    for name, variable in log.environment.items():
-        yield name, variable.value[:120]
-    for one in log.selections:
-        yield (
-            f"NCCL's choice for {one.collective} of {one.bytes} B",
-            f"{one.algorithm}/{one.protocol}",
-        )
-
-
-def _of_tests(run: NcclTests) -> Iterator[tuple[str, str]]:
-    if run.nccl_version:
-        yield "NCCL", run.nccl_version
-    if run.devices:
-        yield "device", run.devices[0].name
-    yield from run.environment.items()
-
-
-def _of_measured(found: MeasuredFile) -> Iterator[tuple[str, str]]:
-    if found.result is None:
-        return
-    yield "backend", found.result.job.backend
-    for host in found.result.hosts[:1]:
-        yield from host.packages.items()
-        yield from host.environment.items()
-        for nic in host.nics:
-            if nic.mbit_per_s is not None:
-                yield f"rate of {nic.name}", f"{nic.mbit_per_s} Mb/s"
-
-
-def _yes(value: bool | None) -> str | None:
-    return None if value is None else "yes" if value else "no"
-
-
 Files = Mapping[str, Sequence[Any]]
 
 
@@ -545,6 +400,10 @@ class Changed:
     """Those that both days have, changed or not."""
     findings: tuple[Finding, ...] = ()
     """What is wrong now, and was not."""
+    compared: tuple[str, ...] = ()
+    """What both sides have, in words."""
+    not_compared: tuple[str, ...] = ()
+    """Kinds of files in which nothing was compared."""
 
     @property
     def parts(self) -> tuple[ChangeCause, ...]:
@@ -569,20 +428,101 @@ def what_changed(
 ) -> Changed | None:
     """The differences; None if nothing of both sides can be compared."""
     before = good[-1].job if good else None
-    settings = changed_settings(settings_of(read_now, now), settings_of(read_before, before))
-    benchmarks = tuple(changed_benchmarks(tables_of(read_now), tables_of(read_before)))
+    both = settings_of(read_now, now), settings_of(read_before, before)
+    settings = changed_settings(*both)
+    timed = list(timed_benchmarks(read_now)), list(timed_benchmarks(read_before))
+    benchmarks = tuple(changed_benchmarks(*timed))
+    compared, kinds = _compared(now, good, both, benchmarks, timed[0])
+    logged = logged_difference(read_now, read_before)
+    if logged is not None:
+        lines = sum(len(one.what.steps) for one in read_now[FileKind.TRAINING_LOG])
+        compared, kinds = (
+            (f"{plural(lines, 'line')} of a training log", *compared),
+            kinds | {FileKind.TRAINING_LOG},
+        )
+    every = {*read_now, *read_before} | ({FileKind.TRACE} if now is not None or good else set())
+    known = Changed(
+        len(good),
+        None,
+        settings=settings,
+        benchmarks=benchmarks,
+        compared=compared,
+        not_compared=tuple(sorted(str(kind) for kind in every - kinds)),
+    )
     if now is None or not good:
-        told = bool(settings or benchmarks or set(read_now) & set(read_before))
-        return Changed(0, None, settings=settings, benchmarks=benchmarks) if told else None
+        if logged is not None:
+            known = replace(known, days=len(read_before[FileKind.TRAINING_LOG]), difference=logged)
+        return known if set(read_now) & set(read_before) else None
     day = day_of(now, "now")
     found = difference(day, good)
     if not found.is_changed:
-        return Changed(len(good), found, settings=settings, benchmarks=benchmarks)
-    return Changed(
-        len(good),
-        found,
-        changed_names(day, good[-1], found.change_s),
-        changed_collectives(day, good[-1]),
-        settings,
-        benchmarks,
-    )
+        return replace(known, difference=found)
+    names = changed_names(day, good[-1], found.change_s)
+    return replace(known, difference=found, names=names, collectives=changed_collectives(day, good[-1]))
+
+
+def logged_difference(now: Files, before: Files) -> StepChange | None:
+    """The steps of training logs beside those of good ones; None if they tell other things."""
+    logs, old = ([one.what for one in files.get(FileKind.TRAINING_LOG, ())] for files in (now, before))
+    if not logs or not old:
+        return None
+    for times in (_step_times, pace_of):
+        one, good = times(logs[0]), [times(log) for log in old]
+        alike = all(pace.what == one.what for pace in good)
+        if alike and min(len(pace.seconds) for pace in (one, *good)) >= FEWEST:
+            break
+    else:
+        return None
+    step_s, old_s = one.seconds, np.concatenate([pace.seconds for pace in good])
+    medians = [pace.median for pace in good]
+    within = _error(step_s) ** 2 + max(_error(pace.seconds) for pace in good) ** 2
+    usual = float(np.median(old_s))
+    least = max(MATTERS * usual, _SURE * within**0.5, max(medians) - min(medians))
+    change = float(np.median(step_s)) - usual
+    sure = _drawn_alike(step_s, old_s, change, least)
+    return StepChange(usual, usual + change, least, (), sure, what=one.what)
+
+
+def _step_times(log: TrainingLog) -> Pace:
+    """Seconds of the steps after the warm-up, where the log tells them in any way."""
+    pace = pace_of(log)
+    seconds = seconds_of_steps(log)[np.isin(log.steps, pace.steps)]
+    return replace(pace, seconds=seconds[np.isfinite(seconds)], what="step")
+
+
+def _drawn_alike(now_s: Any, before_s: Any, change: float, least: float) -> float:
+    """Share of draws of the steps that say the same."""
+    rng, same = np.random.default_rng(0), 0
+    for _ in range(_RESAMPLES):
+        one, other = (values[rng.integers(len(values), size=len(values))] for values in (now_s, before_s))
+        drawn = float(np.median(one) - np.median(other))
+        same += abs(drawn) <= least if abs(change) <= least else drawn * change > 0 and abs(drawn) > least
+    return same / _RESAMPLES
+
+
+_OF_SETTINGS: Final = {FileKind.NCCL_LOG}
+"""Kinds of files of which settings are what is compared."""
+
+
+def _compared(
+    now: JobTraces | None,
+    good: Sequence[Day],
+    settings: tuple[Mapping[str, str], Mapping[str, str]],
+    benchmarks: Sequence[BenchmarkChange],
+    timed: Sequence[TimedBenchmark],
+) -> tuple[tuple[str, ...], set[str]]:
+    """What was compared, in words, and the kinds of files that it is from."""
+    said, kinds = [], set[str]()
+    if now is not None and good:
+        steps = len(now.ledger.steps)
+        said.append(f"{plural(steps, 'step')} of {plural(len(now.ranks) or 1, 'rank')}")
+        kinds.add(FileKind.TRACE)
+    names = {one.kind for one in benchmarks}
+    if names:
+        said.append(plural(len(benchmarks), "benchmark"))
+        kinds |= {one.kind for one in timed if one.name in names}
+    common = settings[0].keys() & settings[1].keys()
+    if common:
+        said.append(plural(len(common), "setting"))
+        kinds |= _OF_SETTINGS
+    return tuple(said), kinds

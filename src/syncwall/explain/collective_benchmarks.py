@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import ValidationError
 
-from syncwall.answer.pricing import Pricing, scale_up_held
+from syncwall.answer.pricing import Pricing, scale_up_held, without_switch_reduction
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.cost.nccl import bus_factor
@@ -72,11 +72,7 @@ def of_nccl_tests(run: NcclTests) -> CollectiveBenchmark | None:
     """The times of `run`; None if its collective has no price, or its ranks are not known."""
     name = run.collective or _told_by_columns(run)
     kind, ranks = KINDS.get(name or ""), run.ranks or _told_by_rates(run, name)
-    points = {
-        float(row.size_bytes): best.time_us * 1e-6
-        for row in run.rows
-        if (best := row.out_of_place or row.in_place) and row.size_bytes > 0 and best.time_us > 0
-    }
+    points = seconds_by_size(run)
     if kind is None or ranks is None or ranks < 2 or not points:
         return None
     hosts = tuple(dict.fromkeys(device.host for device in run.devices))
@@ -91,6 +87,15 @@ def of_nccl_tests(run: NcclTests) -> CollectiveBenchmark | None:
         device=run.devices[0].name if run.devices else "",
         hosts=hosts,
     )
+
+
+def seconds_by_size(run: NcclTests) -> dict[float, float]:
+    """Seconds of each size in bytes, out of place if it was measured."""
+    return {
+        float(row.size_bytes): best.time_us * 1e-6
+        for row in run.rows
+        if (best := row.out_of_place or row.in_place) and row.size_bytes > 0 and best.time_us > 0
+    }
 
 
 def of_measured(found: MachineMeasurements) -> Iterator[CollectiveBenchmark]:
@@ -213,6 +218,7 @@ class FaultKind(StrEnum):
     NIC = "one NIC off"
     TCP = "TCP instead of RDMA"
     NVLINK = "half of the NVLinks"
+    NVLS = "NVLS off"
     PCIE = "PCIe instead of NVLink"
     RANK = "one slow rank"
 
@@ -242,6 +248,8 @@ _TCP_RATE: Final = (2.5, 60.0)
 without its plugin (CSCS documentation, NCCL)."""
 _TCP_SMALL: Final = (1.6, 15.0)
 """The same pair of tables at small sizes: 2 to 14."""
+_NVLS_SMALL: Final = (0.8, 2.0)
+"""Trees and rings take longer for small sizes than reductions in the switch, where these are used."""
 _SLOW_RANK: Final = (1.1, 4.0)
 _SAME: Final = (0.8, 1.25)
 """What does not touch latency leaves small sizes as they are."""
@@ -263,6 +271,9 @@ def possible_faults(machine: Cluster, found: CollectiveBenchmark, sizes: Regions
             yield MachineFault(FaultKind.NIC, (nics.count / (nics.count - 1), 2.0), _SAME)
         if nics.transport == "rdma":
             yield MachineFault(FaultKind.TCP, _TCP_RATE, _TCP_SMALL)
+    rings = slower(without_switch_reduction(machine), sizes.rate)
+    if rings is not None and rings > 1.1:
+        yield MachineFault(FaultKind.NVLS, (0.9 * rings, 1.1 * rings), _NVLS_SMALL)
     half = slower(scale_up_held(machine, 0.5), sizes.rate)
     if half is not None and half > 1.1:
         yield MachineFault(FaultKind.NVLINK, (0.85 * half, 1.1 * max(half, 2.0)), _SAME)
@@ -361,6 +372,8 @@ class Judgement:
     """Likely causes, the likeliest first; empty if it is not slow."""
     slow_on: tuple[str, ...] = ()
     """Other machines that it may be from, on which it would be slow."""
+    judged_bytes: tuple[float, float] | None = None
+    """From and to which size it was compared with the machine; None if nowhere."""
 
     @property
     def healthy(self) -> list[float]:
@@ -399,10 +412,11 @@ def judged(found: CollectiveBenchmark, machine: Cluster) -> Judgement | None:
     sizes = regions(machine, found, expected_s)
     ratio = found.seconds / expected_s
     limits = _limits(found.ranks, used.domain_gpus)
-    largest, large = (_faster_than(ratio[mask]) for mask in (sizes.rate, sizes.large))
-    rate = None if largest is None or large is None else min(largest, _NOT_FULL * large)
+    largest, all_large = (_faster_than(ratio[mask]) for mask in (sizes.rate, sizes.large))
+    rate = None if largest is None or all_large is None else min(largest, _NOT_FULL * all_large)
     small = float(np.median(ratio[sizes.small])) if sizes.small.any() else None
     above = found.sizes[sizes.large & (ratio > limits.most)]
+    large = found.sizes[sizes.large]
     said = Judgement(
         found,
         machine,
@@ -411,12 +425,17 @@ def judged(found: CollectiveBenchmark, machine: Cluster) -> Judgement | None:
         rate,
         largest,
         small,
-        slow_sizes=(float(above[0]), float(above[-1])) if len(above) else None,
+        slow_sizes=_ends(above),
+        judged_bytes=_ends(large),
     )
     if not said.is_slow or rate is None:
         return said
     slower = Slower(rate, small, log(limits.most))
     return replace(said, faults=likely_faults(machine, found, sizes, slower))
+
+
+def _ends(sizes: Any) -> tuple[float, float] | None:
+    return (float(sizes[0]), float(sizes[-1])) if len(sizes) else None
 
 
 def _limits(ranks: int, domain_gpus: int) -> HealthyLimits:

@@ -33,11 +33,19 @@ class Finding:
     where: str
     """`file:line` of the evidence; a file alone where there is no line."""
     slowdown: float | None = None
+    corrupts: bool = False
+    """True if results are wrong, which is worse than any loss of time."""
+    cause: str = ""
+    """What is to blame in a few words, where findings of one kind share it."""
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sorted by severity, then by slowdown (the largest first), then by text."""
-    return tuple(sorted(findings, key=lambda f: (_ORDER[f.severity], -(f.slowdown or 0.0), f.what, f.where)))
+    """Sorted by severity, then by slowdown (the largest first), then by text; wrong results first."""
+
+    def order(one: Finding) -> tuple[object, ...]:
+        return not one.corrupts, _ORDER[one.severity], -(one.slowdown or 0.0), one.what, one.where
+
+    return tuple(sorted(findings, key=order))
 
 
 _FORCED: Final = "unset it outside of experiments: NCCL chooses by size and topology"

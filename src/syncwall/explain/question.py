@@ -3,8 +3,13 @@
 Holds `explain`.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.describe import Cluster, Run, lookup
@@ -12,6 +17,7 @@ from syncwall.explain.answer import Explanation
 from syncwall.explain.answer import explain as answer
 from syncwall.explain.readers import FilesRequest
 from syncwall.explain.traces.rank_comparison import RanksVerdict
+from syncwall.problems import InputError
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -32,18 +38,18 @@ def explain(  # noqa: PLR0913 - what may be asked of files
 ) -> Explanation:
     """What files that people have say: verdict, why, next.
 
-    `paths` are profiler traces, NCCL logs, nccl-tests outputs, flight-recorder dumps, topologies
-    and the like, or folders of them. `run`, described or in a file, is predicted and laid beside
-    them; `against` are files of good days, to see what changed; `cluster` is what the hosts should
-    be, else the likeliest. `workers` processes read traces, or the Ray cluster at `ray`; `store`
-    keeps their events as Parquet. `progress` is told the share that is done, `so_far` what the
-    first two ranks of more say.
+    `paths` are profiler traces, NCCL logs, nccl-tests outputs, flight-recorder dumps, topologies,
+    logs of jobs that failed and the like, or folders of them; "-" is standard input. `run`,
+    described or in a file, is predicted and laid beside them; `against` are files of good days, to
+    see what changed; `cluster` is what the hosts should be, else the likeliest. `workers` processes
+    read traces, or the Ray cluster at `ray`; `store` keeps their events as Parquet. `progress` is
+    told the share that is done, `so_far` what the first two ranks of more say.
 
     Examples:
         >>> import syncwall as sw
         >>> found = sw.explain("examples/explain/nccl.log")
         >>> found
-        <Explanation of 1 NCCL log: bad>
+        <Explanation of 1 NCCL log: wrong>
         >>> found.findings[0].what
         'NCCL_IB_DISABLE=1'
     """
@@ -54,8 +60,33 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         ray=ray,
         store=None if store is None else Path(store),
     )
-    return answer(_paths(paths), question, against=_paths(against), progress=progress, so_far=so_far)
+    with _pasted(_paths(paths)) as given:
+        return answer(given, question, against=_paths(against), progress=progress, so_far=so_far)
 
 
 def _paths(given: Paths) -> list[Path]:
     return [Path(given)] if isinstance(given, str | Path) else [Path(one) for one in given]
+
+
+_STANDARD_INPUT: Final = "-"
+_MOST_BYTES: Final = 256 << 20
+
+
+@contextmanager
+def _pasted(paths: list[Path]) -> Iterator[list[Path]]:
+    """`paths` with what standard input holds in place of "-"."""
+    if all(str(path) != _STANDARD_INPUT for path in paths):
+        yield paths
+        return
+    with TemporaryDirectory() as directory:
+        pasted = Path(directory, "standard-input")
+        raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        if len(raw) > _MOST_BYTES:
+            raise InputError.of("is larger than 256 MiB: write it to a file", file=_STANDARD_INPUT)
+        pasted.write_bytes(raw)
+        try:
+            yield [pasted if str(path) == _STANDARD_INPUT else path for path in paths]
+        except InputError as error:
+            name = str(pasted)
+            problems = (replace(one, file=one.file.replace(name, _STANDARD_INPUT)) for one in error.problems)
+            raise InputError(problems) from None

@@ -13,23 +13,28 @@ from typing import Any, Final
 
 from syncwall import plugins
 from syncwall.describe import Cluster, Run
-from syncwall.explain.benchmarks import read_measured_file
-from syncwall.explain.finding import Finding
+from syncwall.explain.benchmarks import corruption_findings, read_measured_file
+from syncwall.explain.failures import read_words
+from syncwall.explain.finding import Finding, Severity
 from syncwall.explain.logs import nccl_findings, nsys_findings
 from syncwall.explain.remedies import price_for
 from syncwall.explain.stragglers import Slowdown, slowdown_of
 from syncwall.explain.topology_findings import check_fabric
+from syncwall.explain.training_log import log_findings
 from syncwall.problems import InputError, Problem
 from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
 from syncwall.read.fabric_file import FabricGraph
+from syncwall.read.failure_text import read_failure_text
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
 from syncwall.read.link_rates import LinkReading, read_iperf3, read_perftest
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
 from syncwall.read.nccl_topology import NcclGraph, read_nccl_graphs
+from syncwall.read.node_checks import NodeCheck, read_node_check
 from syncwall.read.nsys_stats import NsysStats, read_nsys_stats
+from syncwall.read.training_log import TrainingLog, read_training_log
 from syncwall.units import plural
 
 
@@ -55,8 +60,8 @@ class Reader:
     """What a file holds, one thing or several."""
     says: Callable[[Any], str]
     """One of these in a few words."""
-    findings: Callable[[Any, FilesRequest], Iterable[Finding]] = lambda what, question: ()
-    """What costs time in it."""
+    findings: Callable[[Any, FilesRequest], Iterable[Finding]] | None = None
+    """What costs time in it; without, such a file only describes a job."""
     recognise: Callable[[bytes], bool] | None = None
     """Whether a file is of this kind, from its first 256 KiB; asked only if it is of none of
     `FileKind`, which `read.detect` tells apart."""
@@ -142,18 +147,48 @@ def _nsys(found: NsysStats) -> str:
     return "nsys: " + ", ".join(found.tables)
 
 
+def _training_log(log: TrainingLog) -> str:
+    steps = f"steps {log.steps[0]:,} to {log.steps[-1]:,}"
+    return f"{log.framework}: {steps} in {plural(len(log.steps), 'line')}"
+
+
+def _checks(found: NodeCheck) -> str:
+    parts = {"passed": found.passed, "failed": found.faults, "skipped": found.skipped}
+    return f"{found.tool}: " + ", ".join(f"{len(all_)} {what}" for what, all_ in parts.items() if all_)
+
+
+_AFTER_CHECK: Final = {
+    "network port down": "look at the switch's port, reseat or replace cable and transceiver",
+    "network port slow": "compare with the adapters that it should equal; reseat or replace the cable",
+    "GPU test failed": "take the node out, and give this output with nvidia-bug-report.sh to the vendor",
+    "clocks throttled": "look at temperature, power and fans of that host; compare nvidia-smi -q -d CLOCK",
+    "GPU memory error": "drain the node, reset the GPU, and replace it if the errors come back",
+}
+
+
+def _check_findings(found: NodeCheck, _: FilesRequest) -> Iterator[Finding]:
+    for fault in found.faults:
+        where = f"{found.source}:{fault.line}" if fault.line else found.source
+        why = "collectives wait for the slowest and end with the first that fails"
+        severity: Severity = "wrong" if fault.is_sure else "suspect"
+        yield Finding(severity, fault.what, why, _AFTER_CHECK[fault.cause], where, cause=fault.cause)
+
+
 READERS: Final[dict[str, Reader]] = {
     FileKind.OPERATIONS: Reader(_one(slowdown_of), _operations),
     FileKind.FLIGHT: Reader(_one(read_flight_recorder), _dump),
     FileKind.NCCL_LOG: Reader(_one(read_nccl_log), _log, _log_findings),
-    FileKind.NCCL_TESTS: Reader(read_nccl_tests, _nccl_tests),
+    FileKind.NCCL_TESTS: Reader(read_nccl_tests, _nccl_tests, lambda what, _: corruption_findings(what)),
     FileKind.FABRIC: Reader(_one(read_fabric), _fabric, lambda what, _: check_fabric(what)),
     FileKind.GRAPH: Reader(read_nccl_graphs, _graph),
     FileKind.NSYS: Reader(_one(read_nsys_stats), _nsys, lambda what, _: nsys_findings(what)),
     FileKind.EXECUTION: Reader(read_execution_traces, _execution),
     FileKind.IPERF3: Reader(read_iperf3, _link_rate),
     FileKind.PERFTEST: Reader(read_perftest, _link_rate),
+    FileKind.NODE_CHECK: Reader(_one(read_node_check), _checks, _check_findings),
+    FileKind.FAILURE: Reader(_one(read_failure_text), read_words),
     FileKind.MEASURED: Reader(_one(read_measured_file), lambda what: what.says),
+    FileKind.TRAINING_LOG: Reader(_one(read_training_log), _training_log, lambda what, _: log_findings(what)),
 }
 """By what such a file is called, in the order in which an answer lists them."""
 
@@ -186,16 +221,25 @@ def read_files(files: Mapping[str, Sequence[Path]]) -> dict[str, list[ReadFile]]
         for kind, reader in readers().items()
         if kind in files
     }
-    beside = [one for path in files.get(FileKind.NCCL_LOG, ()) for one in _benchmarks_in(path)]
-    if beside:
-        found[FileKind.NCCL_TESTS] = [*found.get(FileKind.NCCL_TESTS, ()), *beside]
+    for kind, others in _BESIDE.items():
+        for other in others:
+            inside = [one for path in files.get(kind, ()) for one in _among_lines(other, path)]
+            if inside:
+                found[other] = [*found.get(other, ()), *inside]
     return found
 
 
-def _benchmarks_in(log: Path) -> list[ReadFile]:
-    """Runs of nccl-tests that wrote their results between the lines of NCCL."""
+_BESIDE: Final = {
+    FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE),
+    FileKind.TRAINING_LOG: (FileKind.FAILURE,),
+}
+"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job."""
+
+
+def _among_lines(kind: FileKind, log: Path) -> list[ReadFile]:
+    """What a program wrote between the lines of a log."""
     try:
-        return _read(FileKind.NCCL_TESTS, READERS[FileKind.NCCL_TESTS], log)
+        return _read(kind, READERS[kind], log)
     except InputError:
         return []
 

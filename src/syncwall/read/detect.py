@@ -19,10 +19,12 @@ from syncwall.read.fabric_file import (
     read_slurm_topology,
     read_topograph,
 )
+from syncwall.read.failure_text import says_failure
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.limited import open_limited, read_xml
 from syncwall.read.nccl_topology import read_nccl_topology
 from syncwall.read.topology import HostTopology
+from syncwall.read.training_log_formats import STEP_LINE
 
 _HEAD: Final = 1 << 18
 """Bytes that are looked at."""
@@ -44,6 +46,9 @@ class FileKind(StrEnum):
     MEASURED = "result of syncwall measure"
     IPERF3 = "iperf3 output"
     PERFTEST = "perftest output"
+    TRAINING_LOG = "training log"
+    NODE_CHECK = "node check"
+    FAILURE = "failure log"
 
 
 # No text may cost more than its length: a search starts once a line, and an atomic group `(?>...)`
@@ -63,6 +68,10 @@ _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r"(?m)^(vendid=|Switch\s+\d+\s|Ca\s+\d+\s|switches:)|\"compounded_links\"", FileKind.FABRIC),
     (r"(?m)^(?>.*?\bdp_rank,).*\boptype\b|^(?>.*?\boptype\b).*\bduration\b", FileKind.OPERATIONS),
     (r"(?m)^(?>.*?\*\* ).*(Summary|Statistics)|cuda_api_sum|nvtx_sum|Time \(%\)", FileKind.NSYS),
+    (r"(?m)^\s{0,8}CA '\w|^Infiniband device '\w|\"DCGM (GPU )?Diagnostic\"", FileKind.NODE_CHECK),
+    (r"(?m)^\| (Diagnostic +\| Result|[\w /]{1,40}\| (Pass|Fail|Skip)\b)", FileKind.NODE_CHECK),
+    (r"(?m)Clocks (Throttle|Event) Reasons *$|^ {1,40}HW Slowdown +: ", FileKind.NODE_CHECK),
+    (STEP_LINE, FileKind.TRAINING_LOG),
 )
 
 
@@ -85,10 +94,17 @@ def kind_of(path: Path | str) -> FileKind:
     for pattern, kind in _TEXT:
         if re.search(pattern, text):
             return kind
+    if b"\0" not in head and says_failure(path):
+        return FileKind.FAILURE
     known = ", ".join(kind.value for kind in FileKind)
-    raise InputError.of(f"is not a known kind of file: {known}", file=str(path))
+    raise InputError.of(f"is not a known kind of file: {known} ({_PASTED})", file=str(path))
 
 
+_PASTED: Final = (
+    "time-outs of NCCL and c10d, out of memory, tracebacks, torchrun, Xid and dmesg, Slurm, Kubernetes; "
+    "ibstat, dcgmi diag, nvidia-smi -q"
+)
+"""What of texts can be read."""
 Files = dict[str, list[Path]]
 
 

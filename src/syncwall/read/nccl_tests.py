@@ -80,6 +80,15 @@ class NcclTests:
     """Variables of NCCL and related libraries; others are not kept."""
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def corrupt_sizes(self) -> tuple[int, ...]:
+        """Sizes in bytes with wrong results; old versions print the largest error, mostly below 1."""
+        return tuple(
+            row.size_bytes
+            for row in self.rows
+            if any(one and (one.wrong or 0.0) >= 1.0 for one in (row.out_of_place, row.in_place))
+        )
+
 
 _JSON_BYTES = 64 << 20
 _VARIABLES = ("NCCL_", "CUDA_", "UCX_", "FI_", "SHARP_", "OMP_")

@@ -219,7 +219,7 @@ def _from_parquet(path: Path) -> tuple[dict[str, Any], _Problems]:
     try:
         duckdb: Any = import_module("duckdb")  # optional, so not there where types are checked
     except ImportError:
-        message = 'Parquet needs DuckDB: pip install "syncwall[store]"'
+        message = "Parquet needs DuckDB: pip install duckdb"
         raise InputError.of(message, file=str(path)) from None
     wanted = ", ".join(
         [f"CAST({name} AS BIGINT) AS {name}" for name in _WHOLE]

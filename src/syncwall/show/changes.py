@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from math import isnan
 from typing import Final
 
+from syncwall.explain.benchmark_changes import BenchmarkChange
 from syncwall.explain.changes import (
-    BenchmarkChange,
     ChangeCause,
     Changed,
     CollectiveChange,
-    SettingChange,
     StepChange,
 )
+from syncwall.explain.setting_changes import SettingChange
 from syncwall.explain.traces.rank_comparison import NEXT
 from syncwall.show.numbers import byte_size, duration, percent, plural, signed
 
@@ -91,7 +91,9 @@ def changed_next(found: Changed) -> Iterator[str]:
     for one in found.collectives:
         if one.what in _OF_COLLECTIVES:
             yield _OF_COLLECTIVES[one.what].format(one.calls[1], one.calls[0])
-    if found.difference is not None and found.difference.is_slower:
+    if found.difference is not None and found.difference.is_slower and not found.difference.parts:
+        yield "record profiler traces of both, which name the part: explain NEW --against OLD"
+    elif found.difference is not None and found.difference.is_slower:
         for part in found.difference.named:
             of_rank = part.ranks and part.kind == "compute"
             yield NEXT["slow worker"] if of_rank else _NEXT[part.kind]
@@ -107,7 +109,7 @@ def _step(found: Changed) -> str:
     of = "before" if found.days == 1 else f"on {found.days} good days"
     if not step.is_changed:
         within = percent(step.least_s / step.before_s) if step.before_s else "?"
-        said = f"nothing changed: a step takes {duration(step.now_s)}, {duration(step.before_s)} {of}"
+        said = f"nothing changed: a {step.what} takes {duration(step.now_s)}, {duration(step.before_s)} {of}"
         other = f"; {plural(len(found.settings), 'other setting')}" if found.settings else ""
         return f"{said} (below {within} is noise){other}"
     ratio = step.now_s / step.before_s
@@ -115,7 +117,7 @@ def _step(found: Changed) -> str:
     named = " and ".join(_named(part, found) for part in step.named) or "no part in particular"
     since = f" from step {step.first_bad} on" if step.first_bad is not None else ""
     return (
-        f"a step takes {duration(step.now_s)}, {way} than {of} ({duration(step.before_s)}){since}: "
+        f"a {step.what} takes {duration(step.now_s)}, {way} than {of} ({duration(step.before_s)}){since}: "
         f"{named}, {percent(step.sure)} sure"
     )
 

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from syncwall.cause import Cause
 from syncwall.describe import Cluster
 from syncwall.explain.answer import Explanation
 from syncwall.explain.benchmarks import MachineCheck
+from syncwall.explain.changes import Changed
 from syncwall.explain.collective_benchmarks import Judgement
+from syncwall.explain.failures import Failure, named_ranks
 from syncwall.explain.finding import Finding
 from syncwall.explain.hang import Hang
 from syncwall.explain.side_by_side import SideBySide
@@ -17,6 +19,8 @@ from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.traces.job_traces import JobTraces, rank_steps
 from syncwall.explain.traces.rank import RankLedger
 from syncwall.explain.traces.rank_comparison import NEXT, RanksVerdict
+from syncwall.explain.training_level import Level
+from syncwall.explain.verdict import FEW_STEPS, PROVEN, Judged, NotJudged, VerdictState
 from syncwall.public import published
 from syncwall.read.topology import HostTopology
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, table
@@ -25,9 +29,12 @@ from syncwall.show.draw.rank_steps import rank_heat, rank_lanes
 from syncwall.show.gap import suspect_words
 from syncwall.show.measurement import flops_text
 from syncwall.show.numbers import byte_size, duration, percent, plural, rate, signed, span
+from syncwall.show.training_log import level_verdict, log_blocks
 from syncwall.timeline.ledger import Ledger
 
+_NOT_JUDGED: Final = 3
 _SUSPECTS: Final = 2
+_FOLLOWERS: Final = 4
 _RESTART_S: Final = 600.0
 """What a restart is taken to cost: loading, compiling and the work since the last checkpoint."""
 _AGAINST_WAITS: Final = {
@@ -38,39 +45,60 @@ _AGAINST_WAITS: Final = {
 
 
 def verdict(found: Explanation) -> str:
-    """The most important thing, in one line."""
-    return next(_verdicts(found))
+    """The worst that can be concluded, in one line; after its state, where that is in doubt."""
+    one = found.conclusion
+    said = _conclusion(found, one.about)
+    if one.state in (VerdictState.SUSPECT, VerdictState.NOT_JUDGED):
+        said = f"{one.state}: {said}"
+    others = [other for other in found.not_judged if other is not one.about]
+    if one.state is VerdictState.HEALTHY or not others:
+        return said
+    return f"{said}; not judged: {', '.join(other.what for other in others[:_NOT_JUDGED])}"
 
 
-def _verdicts(found: Explanation) -> Iterator[str]:
-    """What could be said, the most important first."""
-    yield from (_hang(hang) for hang in found.hangs)
-    if found.changed is not None:
-        yield changed_verdict(found.changed)
-    ranks = found.ranks
-    if ranks is not None and ranks.kind != "clean":
-        yield ranks_verdict(ranks)
-    yield from (_slowdown(one) for one in found.slowdowns if one.slow)
-    if found.gap is not None:
-        yield _gap(found)
-    yield from (finding.what for finding in found.findings if finding.severity == "wrong")
-    if found.traces is not None:
-        yield _one_rank(found.traces.ledger)
-    if found.benchmarks.collectives:
-        yield _as_expected(found.benchmarks.collectives[0], bool(found.findings))
-    if found.findings:
-        many = plural(len(found.findings), "thing")
-        yield f"nothing is surely wrong; {many} to look at"
-    yield "nothing wrong was found"
+def _conclusion(found: Explanation, about: Any) -> str:  # noqa: PLR0911 - one a kind
+    """What was found of one thing."""
+    match about:
+        case NotJudged():
+            return f"{about.what}: {about.why}; give {about.give}"
+        case Failure():
+            return about.what
+        case Hang():
+            return _hang(about)
+        case Changed():
+            return changed_verdict(about)
+        case RanksVerdict():
+            return _among(found, ranks_verdict(about))
+        case Slowdown():
+            return _slowdown(about)
+        case SideBySide():
+            return _gap(found)
+        case Finding():
+            return about.what
+        case JobTraces():
+            return _among(found, _one_rank(about.ledger))
+        case Judgement():
+            return _as_expected(about)
+        case Level():
+            return level_verdict(about)
+    assert isinstance(about, Judged)
+    return f"{about.what}: nothing wrong against {about.against}"
 
 
-def _as_expected(said: Judgement, looked_at: bool) -> str:
+def _among(found: Explanation, said: str) -> str:
+    """A verdict on ranks with how many of the job there are."""
+    traces = found.traces
+    assert traces is not None
+    count, world = len(traces.ranks) or 1, traces.world_size or 1
+    return said if count >= world else f"{said}, seen from {count:,} of {plural(world, 'rank')}"
+
+
+def _as_expected(said: Judgement) -> str:
     """Of a benchmark that is not slow."""
     _, reached, expected, _ = said.largest
-    more = "; there are things to look at" if looked_at else ""
     return (
         f"{said.benchmark.kind} is as fast as {said.machine.name} should be: {rate(reached)} of "
-        f"{rate(expected)} busbw{more}"
+        f"{rate(expected)} busbw"
     )
 
 
@@ -79,6 +107,8 @@ def why_lines(found: Explanation) -> Iterator[str]:
     if found.changed is not None:
         yield from changed_why(found.changed)
         return
+    if found.failure is not None:
+        yield from _of_failure(found.failure)
     ranks = found.ranks
     yield from _other_size(found)
     if ranks is not None and ranks.cause is not None:
@@ -102,11 +132,34 @@ def why_lines(found: Explanation) -> Iterator[str]:
         yield from _waits(found.traces.ledger.ledger)
 
 
+def _of_failure(failure: Failure) -> Iterator[str]:
+    """What its lines mean, and what others say of what followed."""
+    yield f"{failure.why} [{Path(failure.where).name}; see {failure.source}]"
+    others = [
+        f"{one.cause} ({one.count}x{', ' + named_ranks(one.ranks) if one.ranks else ''})"
+        for one in failure.followed_by[:_FOLLOWERS]
+    ]
+    if others:
+        yield f"beside it: {', '.join(others)}"
+
+
 def next_lines(found: Explanation) -> Iterator[str]:
     """What to do or to collect."""
+    if found.failure is not None:
+        yield found.failure.next
+    else:
+        yield from (f"give {one.give}" for one in found.not_judged[:_NOT_JUDGED])
     if found.changed is not None and not found.hangs:
         yield from changed_next(found.changed)
         return
+    yield from _after_findings(found)
+    yield from _priced(found)
+    if found.gap is not None and found.against is None and found.gap.named is None:
+        yield "no single cause explains the gap: give traces of all ranks, or measure the machine"
+
+
+def _after_findings(found: Explanation) -> Iterator[str]:
+    """What to do about what was found in single files, or in traces."""
     ranks = found.ranks if found.ranks is not None and found.ranks.kind != "clean" else None
     if ranks is not None:
         yield ranks.next
@@ -114,21 +167,18 @@ def next_lines(found: Explanation) -> Iterator[str]:
     for slow in found.slowdowns:
         if slow.collect:
             yield "collect " + "; ".join(item.value for item in slow.collect)
-    if found.hangs:
-        yield "look at the line that the missing ranks were in, and at their logs"
+    for hang in found.hangs[:1]:
+        yield _after_hang(hang)
     if found.traces is not None and ranks is None and found.traces.ledger.on_device:
         cause, share = found.traces.ledger.largest_wait
         if cause in _AGAINST_WAITS:
             yield f"{_AGAINST_WAITS[cause]}; that can gain at most {percent(share)} of the step"
     if found.traces is not None and found.gap is None:
         yield "lay a prediction beside it: --run run.yaml"
-    if found.traces is None and found.hangs == () and found.findings:
+    if found.traces is None and found.hangs == () and found.failure is None and found.findings:
         yield found.findings[0].next
-    elif found.traces is None and found.benchmarks.collectives:
+    elif found.state is VerdictState.HEALTHY and found.benchmarks.collectives:
         yield "keep the output as the good day: explain NEW --against THIS shows what changed"
-    yield from _priced(found)
-    if found.gap is not None and found.against is None and found.gap.named is None:
-        yield "no single cause explains the gap: give traces of all ranks, or measure the machine"
 
 
 def _priced(found: Explanation) -> Iterator[str]:
@@ -143,7 +193,8 @@ def _priced(found: Explanation) -> Iterator[str]:
 
 def _drained(found: RanksVerdict) -> Iterator[str]:
     """What it takes to do without the ranks that are to blame."""
-    if not found.ranks or found.share <= 0.0:
+    few = len(found.skew.wait_s) < FEW_STEPS
+    if not found.ranks or found.share <= 0.0 or found.explained < PROVEN or few:
         return
     who = f"host {', '.join(found.hosts)}" if any(found.hosts) else _ranks_named(found.ranks)
     yield (
@@ -170,7 +221,29 @@ def _hang(hang: Hang) -> str:
         return f"hang: {_ranks_named(hang.missing)} did not reach {what}, the others wait there"
     if hang.odd:
         return f"hang: {_ranks_named(hang.odd)} differ in {what} ({hang.kind})"
+    if hang.without_dump:
+        absent, several = _ranks_named(hang.without_dump), len(hang.without_dump) > 1
+        with_one = plural(len(hang.waiting), "rank")
+        return (
+            f"hang: {absent} left no dump and {'are' if several else 'is'} the first suspect; "
+            f"{what} was issued by all {with_one} with one, and did not end"
+        )
     return f"hang: {what} was issued by all ranks and did not end"
+
+
+def _after_hang(hang: Hang) -> str:
+    """Where to look next."""
+    if hang.missing or hang.odd:
+        return f"look at the line of {_ranks_named(hang.missing or hang.odd)}, and at the log"
+    if hang.without_dump:
+        return (
+            f"look at logs and hosts of {_ranks_named(hang.without_dump)}: is the process there? "
+            "dmesg (Xid, out of memory), end of the job in Slurm or Kubernetes"
+        )
+    return (
+        "all ranks came, so data did not move: NCCL_DEBUG=INFO of all ranks, ibstat and Xid errors of their "
+        "hosts, and the stacks of all (py-spy dump)"
+    )
 
 
 def ranks_verdict(found: RanksVerdict) -> str:
@@ -314,6 +387,8 @@ def explanation_view(found: Explanation) -> View:
         *_seconds(found),
         *_ranks(found),
         *_benchmarks(found.benchmarks),
+        *log_blocks(found.levels),
+        *_labelled("Judged", [f"{one.what}, against {one.against}" for one in found.judged[:_FILES]]),
         *_labelled("Why", list(why_lines(found))),
         *_findings(found.findings),
         *_labelled("Next", list(next_lines(found))),

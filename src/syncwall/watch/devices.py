@@ -153,7 +153,7 @@ class Devices:
         if self._nvml is not None:
             threading.Thread(target=self._run, name="syncwall-nvml", daemon=True).start()
         elif _DRIVER.exists():
-            self.missing = "errors and throttling of GPUs are not read: pip install 'syncwall[gpu]'"
+            self.missing = "errors and throttling of GPUs are not read: pip install nvidia-ml-py"
 
     def states(self, ranks: Mapping[int, tuple[int, str]]) -> tuple[DeviceState, ...]:
         """As they were read last; `ranks` and their nodes are by process id."""

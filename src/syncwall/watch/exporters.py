@@ -355,7 +355,8 @@ class OtlpExport:
             from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
             from opentelemetry.sdk.resources import Resource
         except ImportError as error:
-            raise InputError.of(f"{error.name} is missing: pip install 'syncwall[otel]'") from None
+            needed = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+            raise InputError.of(f"{error.name} is missing: pip install {needed}") from None
         self._recent = recent
         exporter = OTLPMetricExporter(endpoint=endpoint)
         reader = PeriodicExportingMetricReader(exporter, export_interval_millis=every_s * 1000)
@@ -395,7 +396,7 @@ class PrometheusEndpoint:
         try:
             from prometheus_client import CollectorRegistry, make_wsgi_app
         except ImportError:
-            raise InputError.of("prometheus_client is missing: pip install 'syncwall[watch]'") from None
+            raise InputError.of("prometheus_client is missing: pip install prometheus_client") from None
         host, port = checked_address(address, token)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(recent))

@@ -73,8 +73,8 @@ def test_small_sizes_alone_are_not_judged(tmp_path):
     sizes = SIZES[:6]
     seconds = seconds_on("dgx-h100", 8, 1, sizes=sizes) * 5
     found = explained(tmp_path, nccl_tests(seconds, sizes=sizes))
-    assert not found.is_bad
-    assert "too small" in found.findings[0].what
+    assert found.state == "not judged"
+    assert "too small" in found.not_judged[0].why
 
 
 def test_the_machine_is_recognised_with_evidence_and_others_that_fit(tmp_path):
@@ -105,14 +105,14 @@ def test_faster_than_the_machine_is_another_machine(tmp_path):
 def test_an_unknown_device_is_said(tmp_path):
     text = nccl_tests(seconds_on("dgx-h100", 8, 1), device="Unheard Of 9000")
     found = explained(tmp_path, text, cluster=None)
-    assert "no machine is known" in found.findings[0].what
+    assert "no machine is known" in found.not_judged[0].why
 
 
 def test_more_ranks_than_the_machine_has_are_not_judged(tmp_path):
     """Jean Zay's A100 partition has fewer nodes."""
     text = nccl_tests(seconds_on("dgx-h100", 8, 1), ranks=8, nodes=1)
     huge = text.replace("on node0", "on n")  # one host still
-    assert not explained(tmp_path, huge, "alps").is_bad
+    assert explained(tmp_path, huge, "alps").state == "suspect"
 
 
 def test_ranks_are_told_by_rates_without_a_header(tmp_path):

@@ -66,7 +66,7 @@ def test_a_folder_without_traces_is_refused(tmp_path):
 
 def test_ray_that_is_missing_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install \"syncwall\[ray\]\""):
+    with pytest.raises(InputError, match=r"pip install ray"):
         summaries(trace_files(folder), ray="auto")
 
 
@@ -90,7 +90,7 @@ def test_all_events_of_all_ranks_can_be_asked_for(tmp_path):
 
 def test_without_duckdb_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(InputError, match=r"pip install \"syncwall\[store\]\""):
+    with pytest.raises(InputError, match=r"pip install duckdb"):
         store_events(Job(ranks=1).traces()[0], tmp_path)
 
 

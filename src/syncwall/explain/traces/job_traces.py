@@ -103,7 +103,7 @@ def _duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise InputError.of('DuckDB is not installed: pip install "syncwall[store]"') from None
+        raise InputError.of("DuckDB is not installed: pip install duckdb") from None
     return duckdb
 
 
@@ -238,7 +238,7 @@ def _on_ray(work: _Work, names: Sequence[str], address: str) -> Iterator[_Done]:
     try:
         import ray
     except ImportError:
-        raise InputError.of('Ray is not installed: pip install "syncwall[ray]"') from None
+        raise InputError.of("Ray is not installed: pip install ray") from None
     if not ray.is_initialized():
         try:
             _answers(address)

@@ -335,7 +335,7 @@ def _kind(cause: Cause) -> str:
 
 
 def _from_host(trace: Trace, collectives: Any) -> OwnTime:
-    """Without a device the host computes: all that is not one of the other kinds is its work."""
+    """Without a device the host computes; what no operator and no other kind claims is the host's own."""
     steps, _ = trace_steps(trace)
     bounds = np.array([(one.number, one.start_ns, one.end_ns) for one in steps])
     numbers, start, end = bounds.T
@@ -351,7 +351,7 @@ def _from_host(trace: Trace, collectives: Any) -> OwnTime:
     seconds = np.zeros((len(start), len(KINDS)))
     for kind, length in zip(claims, taken, strict=True):
         seconds[:, KINDS.index(kind)] = length / 1e9
-    seconds[:, KINDS.index("compute")] += (end - start) / 1e9 - seconds.sum(axis=1)
+    seconds[:, KINDS.index("host")] += (end - start) / 1e9 - seconds.sum(axis=1)
     return OwnTime(numbers, start, end, seconds)
 
 

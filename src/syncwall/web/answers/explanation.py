@@ -93,7 +93,6 @@ def _shown(found: Explanation) -> dict[str, Any]:
     view = found.view()
     return {
         "record": found.to_dict(),
-        "is_bad": found.is_bad,
         "html": body(view),
         "page": page(view),
     }

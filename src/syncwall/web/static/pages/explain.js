@@ -51,9 +51,16 @@ function question() {
   };
 }
 
+const SAID = {
+  wrong: "Something is wrong.",
+  suspect: "Something may be wrong.",
+  "not judged": "Not judged: see what to give.",
+  healthy: "Healthy.",
+};
+
 function told({ progress, answer }, words) {
   if (!answer) return put(at("said"), `reading … ${Math.round(100 * progress)} %`);
-  put(at("said"), answer.is_bad ? "Something is wrong." : "Nothing is wrong for sure.");
+  put(at("said"), SAID[answer.record.state]);
   put(at("content"), article(answer.html), h("p", { class: "small quiet" }, command(words)));
   kept = answer.page;
   at("keep").hidden = false;
