@@ -79,6 +79,7 @@ def test_a_whole_command_without_a_switch_does_not_use_it(tmp_path):
         ("--bf16", "gradient_dtype", Dtype.FP32),
         ("--bf16 --grad-reduce-in-bf16", "gradient_dtype", Dtype.BF16),
         ("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8", "precision", Dtype.MXFP8),
+        ("--bf16 --fp8-format hybrid --fp8-param-gather", "gather_dtype", Dtype.FP8),
         ("--bf16 --fp4-format e2m1", "precision", Dtype.NVFP4),
         ("--recompute-activations", "recompute", Recompute.SELECTIVE),
         ("--recompute-granularity full --recompute-method uniform", "recompute", Recompute.FULL),

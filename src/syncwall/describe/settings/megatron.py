@@ -268,7 +268,10 @@ def _read_precision(keys: Arguments) -> None:
         recipe = keys.value("--fp8-recipe")
         if recipe == "blockwise":
             keys.software["fp8_scaling"] = "block"
-        keys.take("precision", Dtype.MXFP8 if recipe == "mxfp8" else Dtype.FP8, "--fp8-format")
+        precision = Dtype.MXFP8 if recipe == "mxfp8" else Dtype.FP8
+        keys.take("precision", precision, "--fp8-format")
+        if "--fp8-param-gather" in keys.given:
+            keys.take("gather_dtype", precision, "--fp8-param-gather")
     if "--fp4-format" in keys.given:
         keys.take("precision", Dtype.NVFP4, "--fp4-format")
     if "--first-last-layers-bf16" in keys.given:
@@ -312,6 +315,8 @@ def _write_precision(layout: Layout, context: WriterContext) -> dict[str, Any]:
             found["--first-last-layers-bf16"] = True
             found["--num-layers-at-start-in-bf16"] = layout.first_layers_bf16
             found["--num-layers-at-end-in-bf16"] = layout.last_layers_bf16
+    if layout.gather_dtype == layout.precision and layout.precision in (Dtype.FP8, Dtype.MXFP8):
+        found["--fp8-param-gather"] = True
     if layout.gradient_dtype == Dtype.BF16 and layout.precision not in (Dtype.FP32, Dtype.FP16):
         found["--grad-reduce-in-bf16"] = True
     elif half and layout.gradient_dtype == Dtype.FP32:
