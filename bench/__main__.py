@@ -57,6 +57,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "connections": ("scale.serve:connections", "visitors who mean harm"),
         "pages": ("docs.pictures:weight", "bytes and first paint of every page"),
         "watch": ("scale.watch:watch", "overhead, deaths, hangs, stragglers ... of real jobs"),
+        "faults": ("scale.faults:faults", "faults told by watch and by TraceML, side by side"),
         "expected": ("scale.watch:expected", "live runs slower than an earlier one"),
         "life": ("scale.watch:life", "goodput over three kills and restarts"),
         "curve": ("scale.curve:curve", "spikes of a loss told from noise"),

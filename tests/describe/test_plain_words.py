@@ -131,6 +131,13 @@ def test_adapters_are_written_as_people_call_them():
     assert layout("--qlora=64") == layout("--lora", "{rank: 64, weights: nf4}")
 
 
+@pytest.mark.parametrize("words", [("--qlora", "--lora", "32"), ("--lora=32", "--qlora")])
+def test_adapters_are_stated_once(words):
+    """The later of two used to win, so that `--qlora --lora 32` was priced without NF4."""
+    with pytest.raises(InputError, match="--qlora and --lora both state lora"):
+        layout(*words)
+
+
 def test_words_are_listed_without_brackets():
     listed = layout("--recompute", "selective", "--recompute-modules", "layernorm, moe_act")
     assert listed.recompute_modules == ("layernorm", "moe_act")

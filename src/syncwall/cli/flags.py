@@ -266,8 +266,12 @@ def parsed(flags: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
 
 
 def _translated(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
-    """`words` with flags of others that have one meaning here: `--compile false` is `--kernels eager`."""
+    """`words` with flags of others that have one meaning here: `--compile false` is `--kernels eager`.
+
+    InputError where both state the same key: the later one would drop what the earlier one says.
+    """
     found: list[str] = []
+    own = {word.partition("=")[0] for word in words}
     rest = list(words)
     while rest:
         name, equals, value = (word := rest.pop(0)).partition("=")
@@ -275,6 +279,10 @@ def _translated(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
         if not name.startswith("--") or f"--{key}" not in known or name in known:
             found.append(word)
             continue
+        if f"--{key}" in own:
+            raise InputError.of(
+                f"{name} and --{key} both state {key}: write one of them, such as {name}=VALUE"
+            )
         if not equals:
             value = rest.pop(0) if rest and not _is_flag(rest[0], known) else "true"
         _, said = translated(name, value) or ("", value)

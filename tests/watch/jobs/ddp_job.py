@@ -1,11 +1,14 @@
 """A plain DDP script as people write it: SGD on a small network, with faults on demand.
 
 Knows nothing of syncwall. Faults are named by variables: `FAULT` (what), `FAULT_RANK` (or "all"),
-`FAULT_STEP`, `FAULT_S`.
+`FAULT_STEP`, `FAULT_S`. With `TRACEML` set it has the lines that TraceML asks for.
 """
 
 import ctypes
+import math
 import os
+import signal
+import subprocess
 import sys
 import time
 from contextlib import nullcontext
@@ -21,12 +24,20 @@ FAULT = os.environ.get("FAULT", "")
 FAULT_RANK = os.environ.get("FAULT_RANK", "1")
 FAULT_STEP = int(os.environ.get("FAULT_STEP", "20"))
 FAULT_S = float(os.environ.get("FAULT_S", "60"))
+IN_FORWARD = os.environ.get("COMPUTE_IN") == "forward"
 SIZE = int(os.environ.get("SIZE", "64"))
 SPARE: list[object] = []
 NOW: list[int] = [0]
 SLEPT: list[float] = []
 """What sleeps really took: a busy machine wakes late."""
 ACCUMULATE = int(os.environ.get("ACCUMULATE", "1"))
+if os.environ.get("TRACEML"):
+    import traceml_ai
+
+    traceml_ai.init()
+    traced = traceml_ai.trace_step
+else:
+    traced = nullcontext
 
 
 class Numbers(Dataset):
@@ -56,25 +67,27 @@ def main():
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
     if FAULT == "slow network":
         model.register_comm_hook(None, late_all_reduce)
+    if IN_FORWARD:
+        model.module.register_forward_pre_hook(lambda *_: compute(rank))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loader = DataLoader(Numbers(rank), batch_size=8)
     batches = iter(loader)
     for step in range(STEPS):
-        NOW[:] = [step]
-        for micro in range(ACCUMULATE):
-            batch = next(batches)
-            _fault(step, rank)
-            if COMPUTE_S:
-                slow = FAULT == "slow" and is_faulty(rank) and step >= FAULT_STEP
-                time.sleep(COMPUTE_S * (1 + FAULT_S * slow))
-            _slow_fault(step, rank, "more work")
-            alone = micro < ACCUMULATE - 1 or FAULT == "no sync"
-            with model.no_sync() if alone else nullcontext():
-                loss = (model(batch) - batch).square().mean() / ACCUMULATE
-                loss.backward()
-        _slow_fault(step, rank, "more communication")
-        optimizer.step()
-        optimizer.zero_grad()
+        with traced(model):
+            NOW[:] = [step]
+            for micro in range(ACCUMULATE):
+                batch = next(batches)
+                _fault(step, rank, model)
+                if not IN_FORWARD:
+                    compute(rank)
+                _slow_fault(step, rank, "more work")
+                alone = micro < ACCUMULATE - 1 or FAULT == "no sync"
+                with model.no_sync() if alone else nullcontext():
+                    loss = (model(batch) - batch).square().mean() / ACCUMULATE
+                    loss.backward()
+            _slow_fault(step, rank, "more communication")
+            optimizer.step()
+            optimizer.zero_grad()
         _slow_fault(step, rank, "idle")
         if step == FAULT_STEP and is_faulty(rank) and FAULT == "after step":
             time.sleep(FAULT_S)
@@ -89,6 +102,13 @@ def main():
         print("weights", weights.double().sum().item().hex(), flush=True)
         print("slept", sum(SLEPT), flush=True)
     dist.destroy_process_group()
+
+
+def compute(rank):
+    """Stands for a device that computes."""
+    slow = FAULT == "slow" and is_faulty(rank) and NOW[0] >= FAULT_STEP
+    if COMPUTE_S:
+        time.sleep(COMPUTE_S * (1 + FAULT_S * slow))
 
 
 def sleep():
@@ -141,7 +161,7 @@ def _slow_fault(step, rank, kind):
         dist.all_reduce(torch.ones(int(FAULT_S * 2e8)))  # about a second for 0.8 GB
 
 
-def _fault(step, rank):
+def _fault(step, rank, model):
     if step != FAULT_STEP or not is_faulty(rank):
         return
     if FAULT == "gil":
@@ -154,6 +174,14 @@ def _fault(step, rank):
         raise RuntimeError("as asked")
     elif FAULT == "exit":
         sys.exit(3)
+    elif FAULT == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "stopped":
+        subprocess.Popen(["sh", "-c", f"sleep {FAULT_S}; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif FAULT in ("spike", "nan"):
+        for one in model.parameters():
+            one.data.mul_(10.0 if FAULT == "spike" else math.nan)
 
 
 if __name__ == "__main__":
