@@ -23,6 +23,7 @@ from syncwall.watch.judges import THRESHOLDS, Thresholds
 from syncwall.watch.place import COMMAND_LOCK, Lock
 from syncwall.watch.ranks import ProcessWatch, WatchedRank
 from syncwall.watch.relay import Relay
+from syncwall.watch.signals import FORWARDED
 from syncwall.watch.summary import Listener, Live, Summary, summary_of
 
 _LEAVES_AFTER_S: Final = 10.0
@@ -225,6 +226,15 @@ def _said(file: int) -> bytes | None:
     return os.read(file, 1) if poll.poll(0) else None
 
 
+def _outlive_signals(agent: Agent) -> None:
+    """Signals to all processes of a job are for the training; only SIGTERM is heeded, at its end."""
+    signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
+    for number in FORWARDED:
+        if number not in (signal.SIGTERM, signal.SIGCONT):
+            signal.signal(number, lambda *_: None)  # children that become other programs get defaults
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+
+
 def main(words: Iterable[str]) -> int:
     """Run the agent of a folder, unless it has one."""
     from syncwall.watch.exporters import EventLines, Exporters, SaidLines
@@ -239,7 +249,7 @@ def main(words: Iterable[str]) -> int:
         with EventLines(events or str(home / "events.jsonl")) as lines:
             exporters = Exporters(home, os.environ)
             agent = Agent(home, [lines, SaidLines(), exporters])
-            signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
+            _outlive_signals(agent)
             remove_leftovers()
             summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
