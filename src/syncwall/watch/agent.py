@@ -22,7 +22,8 @@ from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS, Thresholds
 from syncwall.watch.place import COMMAND_LOCK, Lock
 from syncwall.watch.ranks import ProcessWatch, WatchedRank
-from syncwall.watch.relay import Relay
+from syncwall.watch.relay import Relay, first_number
+from syncwall.watch.secret import SECRET, secret_of
 from syncwall.watch.signals import FORWARDED
 from syncwall.watch.summary import Listener, Live, Summary, summary_of
 
@@ -50,7 +51,9 @@ class Agent:
         self.findings = Findings(home, limits)
         self._findings: tuple[Finding, ...] = ()
         self._relay: Relay | None = None
-        self._number = 0
+        self._no_relay = ""
+        """Why."""
+        self._number = first_number()
         self.shall_end = False
         """It was asked to leave, and does once no rank lives."""
         self.is_alone = False
@@ -125,6 +128,7 @@ class Agent:
         for path in sorted((self._home / name for name in names), key=_age):
             if path.name.startswith("rank-"):
                 self._follow(path.with_suffix(".ring"))
+        self._meet()
 
     def _follow(self, path: Path) -> None:
         try:
@@ -138,25 +142,32 @@ class Agent:
             self.ended.append(self.ranks.pop(old))
         self.ranks[path] = found
         self._processes.add(found.pid)
-        facts = found.facts
-        if facts["nodes"] > 1 and not facts["store_host"]:
-            self._note(
-                f"no relay between {facts['nodes']} nodes: MASTER_ADDR is not set on this "
+
+    def _meet(self) -> None:
+        """Begin to relay, once the ranks of the job have a secret."""
+        facts = next((one.facts for one in self.ranks.values()), None)
+        if self._relay is not None or facts is None or facts["nodes"] <= 1:
+            return
+        nodes, secret = facts["nodes"], secret_of(self._home)
+        self._no_relay = ""
+        if not facts["store_host"]:
+            self._no_relay = (
+                f"no relay between {nodes} nodes: MASTER_ADDR is not set on this "
                 "one; it judges its own ranks alone"
             )
-        elif self._relay is None and facts["nodes"] > 1:
-            self._relay = Relay(
-                facts["store_host"],
-                facts["store_port"],
-                facts["node_rank"],
-                facts["nodes"],
-                self._limits,
+        elif not secret:
+            self._no_relay = (
+                f"no relay between {nodes} nodes yet: the ranks have no process group, "
+                f"and {SECRET} is not set"
             )
+        else:
+            address = facts["store_host"], facts["store_port"], facts["node_rank"], nodes
+            self._relay = Relay(*address, self._limits, secret)
 
     def _missing(self) -> list[str]:
         """Why there is no relay and no NVML, as of now."""
-        parts = (self._relay, self._devices)
-        return [part.missing for part in parts if part is not None and part.missing]
+        relay = self._relay.missing if self._relay else self._no_relay
+        return [one for one in (relay, self._devices.missing) if one]
 
     def _note(self, text: str) -> None:
         if text not in self.findings.notes:

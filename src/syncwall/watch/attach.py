@@ -8,6 +8,7 @@ training goes on unwatched.
 import atexit
 import json
 import os
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Final
 from syncwall.hosts import Place, host_name, place
 from syncwall.watch.place import EXPECT, folder, store_port
 from syncwall.watch.rings import MarkKind, Ring
+from syncwall.watch.secret import attach_secret, share_secret
 from syncwall.watch.watching import AppliedPatches, Watching
 
 _LAUNCHERS: Final = frozenset(
@@ -50,6 +52,7 @@ def start(expect: str | None = None) -> None:
     os.register_at_fork(after_in_child=_forked)
     atexit.register(_exit)
     _attach(_watching)
+    attach_secret(_watching, lambda: folder(os.environ))
     if place(os.environ) is not None and not _is_a_helper():
         _watching.begin()
 
@@ -115,6 +118,7 @@ def _open_ring() -> Ring | None:
         home = _made(folder(os.environ))
         ring = Ring(home / f"rank-{here.rank}-{os.getpid()}.ring", here.rank)
         _describe(home, here)
+        share_secret(home)
     except (OSError, ValueError) as error:
         _say(f"rank {here.rank} is not watched: {error}")
         return None
@@ -169,10 +173,11 @@ def _describe(home: Path, here: Place) -> None:
 
 
 def _made(path: Path) -> Path:
-    """The folder, for this user only."""
+    """The folder, for this user only, and no link to another one."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.stat().st_uid != os.getuid():
-        raise PermissionError(f"{path} belongs to somebody else")
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
+        raise PermissionError(f"{path} belongs to somebody else, or is a link")
     return path
 
 
