@@ -26,7 +26,7 @@ for line in sys.stdin:
         raise SystemExit(7)
     print("here", flush=True)
 """
-HANDED_ON = "SIGHUP SIGINT SIGQUIT SIGUSR1 SIGUSR2 SIGTERM SIGXCPU".split()
+HANDED_ON = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGXCPU"]
 
 
 def started(words, **options) -> Any:
@@ -38,7 +38,7 @@ def started(words, **options) -> Any:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         process_group=0,
-        preexec_fn=_heed_all,
+        preexec_fn=_heed_all,  # noqa: PLW1509 - there are no threads
         **options,
     )
 

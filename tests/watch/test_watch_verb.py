@@ -136,4 +136,6 @@ def test_agents_of_two_nodes_meet_by_the_secret_of_their_ranks(tmp_path):
         assert one.wait(240) == 1
     found = json.loads(outputs[0].read_text())
     assert not found["notes"]
-    assert ("dead rank", 1, "node-1") in [(one["kind"], one["rank"], one["node"]) for one in found["findings"]]
+    assert ("dead rank", 1, "node-1") in [
+        (one["kind"], one["rank"], one["node"]) for one in found["findings"]
+    ]

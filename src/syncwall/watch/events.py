@@ -165,6 +165,27 @@ Phase = Literal[
 """Current phase of a rank."""
 
 
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """What a rank says of itself, in a file beside its ring."""
+
+    rank: int
+    pid: int
+    world: int
+    node: str
+    node_rank: int
+    nodes: int
+    store_host: str
+    """Of the store of agents."""
+    store_port: int
+    server: str = ""
+    """Socket of torch's own worker server, if it has been started."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.rank < self.world and 0 <= self.node_rank < self.nodes <= self.world):
+            raise ValueError(f"rank {self.rank} of {self.world} on node {self.node_rank} of {self.nodes}")
+
+
 @published("rank node pid process phase phase_since_s step step_s")
 @dataclass(frozen=True, slots=True)
 class RankState:

@@ -29,7 +29,7 @@ from urllib.request import Request, urlopen
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from syncwall.hosts import LOOPBACK
-from syncwall.problems import InputError
+from syncwall.problems import InputError, visible
 from syncwall.watch.devices import DeviceState, Limit
 from syncwall.watch.events import FORMAT, Finding, FindingKey, RankState, StepWindow, to_json
 from syncwall.watch.life import LifeFile, outlook, rates_of
@@ -110,10 +110,10 @@ class SaidLines:
 
 
 def said(finding: Finding) -> str:
-    """A finding as one line."""
+    """A finding as one line, of which a terminal obeys nothing: parts come from other nodes."""
     rank = "" if finding.rank is None else f" {finding.rank}"
     node = f" on {finding.node}" if finding.node else ""
-    return f"{finding.kind}{rank}{node}: {finding.evidence}"
+    return visible(f"{finding.kind}{rank}{node}: {finding.evidence}").replace("\n", r"\n")
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:

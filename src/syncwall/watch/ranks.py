@@ -15,7 +15,6 @@ import re
 import select
 import signal
 import socket
-import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,9 +22,26 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from syncwall.cause import Cause
-from syncwall.watch.events import Process, RankState, StepClock, StepRecord, StepWindow
+from syncwall.watch.events import (
+    Process,
+    RankFacts,
+    RankState,
+    StepClock,
+    StepRecord,
+    StepWindow,
+    from_json,
+)
 from syncwall.watch.judges import THRESHOLDS, Thresholds, window_of
-from syncwall.watch.rings import NOTES, DeviceTime, Mark, MarkKind, RingNote, RingReader
+from syncwall.watch.rings import (
+    EPOCH_NS,
+    NOTES,
+    DeviceTime,
+    Mark,
+    MarkKind,
+    RingNote,
+    RingReader,
+    clock_s,
+)
 from syncwall.watch.steps import StepMaker
 
 _OF_ITS_OWN: Final = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -93,7 +109,7 @@ class ProcessWatch:
         return bool(ended)
 
     def _dies(self, pid: int) -> None:
-        self.died.setdefault(pid, Death(time.time(), len(self.died), _exit_status(pid)))
+        self.died.setdefault(pid, Death(clock_s(), len(self.died), _exit_status(pid)))
 
     def state(self, pid: int) -> Process:
         """What the kernel says now; only a pidfd says in which order processes end."""
@@ -178,6 +194,8 @@ def _collective(trace: dict[str, Any]) -> list[str]:
     return [f"{one['profiling_name']} {one['state']}" for one in entries[-1:]]
 
 
+_MOST_BYTES: Final = 1 << 16
+"""Of what a rank says of itself."""
 _KEPT: Final = 8
 """Windows of a rank; whoever judges keeps more."""
 
@@ -189,10 +207,13 @@ class WatchedRank:
         """ValueError if the ring is none, OSError if it is gone."""
         self._reader, self._limits = RingReader(path), limits
         self.path = path
-        self.facts: dict[str, Any] = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        with path.with_suffix(".json").open("rb") as file:
+            self.facts = from_json(RankFacts, file.read(_MOST_BYTES))
         self.rank, self.pid = self._reader.rank, self._reader.pid
-        self.node: str = self.facts["node"]
-        self._live = StepMaker(self.rank, self._reader.epoch_ns)
+        if (self.rank, self.pid) != (self.facts.rank, self.facts.pid):
+            raise ValueError("its ring is of another process")
+        self.node = self.facts.node
+        self._live = StepMaker(self.rank, EPOCH_NS)
         """By the host's clock: current phase of the rank."""
         self._live.last_ns = self._reader.start_ns
         self._device: tuple[DeviceTime, StepMaker] | None = None
@@ -235,7 +256,7 @@ class WatchedRank:
         if self._device is None and any(one.kind == MarkKind.DEVICE_TIME for one in marks):
             self._device = (
                 DeviceTime(),
-                StepMaker(self.rank, self._reader.epoch_ns, StepClock.DEVICE),
+                StepMaker(self.rank, EPOCH_NS, StepClock.DEVICE),
             )
             self._device[1].step = self._live.step
         return self._device is not None
@@ -295,7 +316,7 @@ class WatchedRank:
     def _stands_at(self, since_s: float) -> str:
         """What is known of a silent rank; torch's server is asked once a silence."""
         if self._asked_at[0] != since_s:
-            server = self.facts["server"]
+            server = self.facts.server
             self._asked_at = since_s, stands_at(server) if server else ""
         return self._asked_at[1] or doing(self.pid)
 

@@ -20,6 +20,7 @@ from datetime import timedelta
 from math import isqrt
 from typing import Any, Final, Generic, TypeVar
 
+from syncwall.hosts import LOOPBACK
 from syncwall.watch.events import (
     GroupReport,
     NodeReport,
@@ -28,7 +29,6 @@ from syncwall.watch.events import (
     from_json,
     to_json,
 )
-from syncwall.hosts import LOOPBACK
 from syncwall.watch.judges import THRESHOLDS, Thresholds, patience_s
 from syncwall.watch.secret import Seal
 
@@ -58,6 +58,24 @@ def brief(report: NodeReport, limits: Thresholds = THRESHOLDS) -> NodeReport:
 def _is_quiet(one: RankState, now_s: float, limits: Thresholds) -> bool:
     silent_s = now_s - one.phase_since_s
     return one.process is Process.RUNNING and silent_s < patience_s(one, limits) / 2
+
+
+def shifted(report: NodeReport, by_s: float) -> NodeReport:
+    """With all times so much later."""
+
+    def later(at_s: float | None) -> float | None:
+        return None if at_s is None else at_s + by_s
+
+    return replace(
+        report,
+        sent_s=report.sent_s + by_s,
+        ranks=tuple(
+            replace(one, phase_since_s=one.phase_since_s + by_s, changed_s=later(one.changed_s))
+            for one in report.ranks
+        ),
+        windows=tuple(replace(one, end_s=one.end_s + by_s) for one in report.windows),
+        findings=tuple(replace(one, since_s=one.since_s + by_s) for one in report.findings),
+    )
 
 
 def merged_report(
@@ -179,7 +197,8 @@ class _Keys(Generic[Report]):
     """Keys of one kind, as they were read last."""
 
     def __init__(self, kind: type[Report], name: str, seal: Seal) -> None:
-        self._kind, self._name, self._seal = kind, name, seal
+        self._kind: type[Report] = kind
+        self._name, self._seal = name, seal
         self._texts: dict[int, bytes] = {}
         self._found: dict[int, tuple[Report, float]] = {}
         self.refused = ""

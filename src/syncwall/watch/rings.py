@@ -76,6 +76,15 @@ HIDES_OWN_TIME: Final = frozenset(kind for kind, said in NOTES.items() if said.e
 """Notes after which a rank's own time is not known."""
 
 
+EPOCH_NS: Final = time.time_ns() - time.perf_counter_ns()
+"""To be added to times of marks to have them since the epoch, as it was when this process began."""
+
+
+def clock_s() -> float:
+    """Seconds since the epoch by the clock of marks, which nobody sets."""
+    return (time.perf_counter_ns() + EPOCH_NS) / 1e9
+
+
 MAGIC: Final = b"SYNCWALL"
 VERSION: Final = 1
 SLOTS: Final = 1 << 15
@@ -200,22 +209,22 @@ class RingReader:
 
     def __init__(self, path: Path) -> None:
         """ValueError if it is no ring of this version, OSError if it cannot be read."""
-        with path.open("rb") as file:
-            self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if len(self._memory) < _HEADER_BYTES:
-            raise ValueError(f"{path}: too short for a ring of marks")
-        magic, version, slots, pid, rank, clock_ns, epoch_ns, _, _ = _HEADER.unpack_from(self._memory)
-        if magic != MAGIC or version != VERSION:
-            raise ValueError(f"{path}: no ring of marks of version {VERSION}")
-        if len(self._memory) != _HEADER_BYTES + slots * _SLOT.size:
-            raise ValueError(f"{path}: its size is not that of {slots} marks")
+        self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            header = self._bytes(0, _HEADER_BYTES)
+            magic, version, slots, pid, rank, clock_ns, _, _, _ = _HEADER.unpack_from(header)
+            if magic != MAGIC or version != VERSION:
+                raise ValueError(f"{path}: no ring of marks of version {VERSION}")
+            if os.fstat(self._file).st_size != _HEADER_BYTES + slots * _SLOT.size or not slots:
+                raise ValueError(f"{path}: its size is not that of {slots} marks")
+        except ValueError:
+            self.close()
+            raise
         self.pid: int = pid
         self.rank: int = rank
         self._slots: int = slots
         self.start_ns: int = clock_ns
         """When the ring was made."""
-        self.epoch_ns: int = epoch_ns - clock_ns
-        """To be added to times of marks to have them since the epoch."""
         self._next = 0
         self._missing = -1
         self.lost = 0
@@ -223,7 +232,7 @@ class RingReader:
 
     def epoch_s(self, time_ns: int) -> float:
         """Seconds since the epoch of a time of a mark."""
-        return (time_ns + self.epoch_ns) / 1e9
+        return (time_ns + EPOCH_NS) / 1e9
 
     def read(self) -> list[Mark]:
         """The marks since the last call, in order."""
@@ -233,9 +242,8 @@ class RingReader:
             self.lost += oldest - self._next
             self._next = oldest
         found = []
-        for number in range(self._next, written):
-            at = _HEADER_BYTES + (number % self._slots) * _SLOT.size
-            first, kind, time_ns, value, argument, last = _SLOT.unpack_from(self._memory, at)
+        for number, slot in zip(range(self._next, written), self._slots_of(self._next, written), strict=True):
+            first, kind, time_ns, value, argument, last = slot
             if not first == last == number % _NUMBERS:
                 if self._missing != number and not self._is_overwritten(number):
                     self._missing = number
@@ -249,13 +257,27 @@ class RingReader:
     def _is_overwritten(self, number: int) -> bool:
         return self._written() - number >= self._slots
 
+    def _slots_of(self, first: int, end: int) -> Iterator[tuple[Any, ...]]:
+        """What stands in the slots of these numbers, of which there are no more than slots."""
+        at, count = first % self._slots, end - first
+        for start, slots in ((at, min(count, self._slots - at)), (0, max(count - self._slots + at, 0))):
+            size_bytes = slots * _SLOT.size
+            yield from _SLOT.iter_unpack(self._bytes(_HEADER_BYTES + start * _SLOT.size, size_bytes))
+
     def _written(self) -> int:
-        found: int = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
+        found: int = _WRITTEN.unpack(self._bytes(_WRITTEN_AT, _WRITTEN.size))[0]
+        return found
+
+    def _bytes(self, at: int, size_bytes: int) -> bytes:
+        """Read, not mapped: of a file that is cut short, mapped memory would end this process."""
+        found = os.pread(self._file, size_bytes, at)
+        if len(found) < size_bytes:
+            raise ValueError("too short for a ring of marks")
         return found
 
     def close(self) -> None:
-        """Let go of the memory."""
-        self._memory.close()
+        """Let go of the file."""
+        os.close(self._file)
 
 
 MOST_PENDING: Final = 1024

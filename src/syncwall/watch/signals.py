@@ -36,7 +36,8 @@ _SEEN: Final = struct.Struct("=id")
 
 class Forwarder:
     """Takes the signals of this process while it is entered; ignored ones stay ignored, as `nohup`
-    and shells without job control want."""
+    and shells without job control want.
+    """
 
     def __enter__(self) -> "Forwarder":
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else children end without a word

@@ -7,6 +7,7 @@ listener that keeps it beside the rings for terminals and pages of the same mach
 """
 
 import os
+import stat
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -237,6 +238,8 @@ def median_step_s(total: RankTotals) -> float | None:
 
 SNAPSHOT: Final = "live.json"
 _EVERY_S: Final = 0.9
+_MOST_BYTES: Final = 64 << 20
+"""Of a snapshot: of 100,000 ranks it has some 30 MB."""
 _SEEN: Final = 64
 """Folders that are looked at."""
 
@@ -257,11 +260,15 @@ class SnapshotFile:
 
 
 def read_snapshot(home: Path) -> Snapshot:
-    """The latest of a folder; InputError if there is none."""
+    """The latest of a folder; InputError if there is none, or a link to something else."""
     try:
-        return from_json(Snapshot, (home / SNAPSHOT).read_bytes())
+        file = os.open(home / SNAPSHOT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(file, "rb") as opened:
+            if opened.seekable() and os.fstat(file).st_size <= _MOST_BYTES:
+                return from_json(Snapshot, opened.read(_MOST_BYTES))
     except (OSError, ValueError):
-        raise InputError.of(f"{home}: no job is watched there") from None
+        pass
+    raise InputError.of(f"{home}: no job is watched there") from None
 
 
 def watched_here() -> list[Path]:
@@ -270,11 +277,11 @@ def watched_here() -> list[Path]:
     for above in homes():
         for path in above.glob(f"syncwall-*/{SNAPSHOT}"):
             try:
-                facts = path.stat()
+                owners = path.parent.lstat(), path.lstat()
             except OSError:
                 continue
-            if facts.st_uid == os.getuid():
-                found.append((facts.st_mtime, path.parent))
+            if all(one.st_uid == os.getuid() for one in owners) and stat.S_ISDIR(owners[0].st_mode):
+                found.append((owners[1].st_mtime, path.parent))
     return [home for _, home in sorted(found, reverse=True)[:_SEEN]]
 
 
@@ -292,7 +299,7 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
     return Summary(
         node=ranks[0].node if ranks else "",
         ranks=len({one.rank for one in ranks}),
-        world=ranks[0].facts["world"] if ranks else 0,
+        world=ranks[0].facts.world if ranks else 0,
         steps=max((one.steps for one in ranks), default=0),
         step_s=sum(spent.values()) / steps if steps else None,
         seconds={cause: spent[cause] / steps for cause in sorted(spent, key=lambda c: c.order)},
