@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from syncwall.cause import Cause
 from syncwall.watch import attach, start, stop, tell
-from syncwall.watch.judges import window_of
 from syncwall.watch.place import FOLDER, NO_AGENT
 from syncwall.watch.rings import HIDES_OWN_TIME, NOTES, MarkKind, RingNote, RingReader
+from syncwall.watch.speed import window_of
 from syncwall.watch.steps import StepMaker
 
 PHASES = {Cause.IDLE_DATA, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER}
