@@ -60,9 +60,14 @@ FAULTS: Final = {
     "rank 15% slower": Fault({"fault": "slow", "fault_s": 0.15}, frozenset({"straggler"}), "STRAGGLER"),
     "loader stall of 5 s": Fault(
         {"fault": "data", "fault_rank": "all", "fault_s": 5},
-        frozenset({"data stall", "input stall", "slow-down"}),
+        frozenset({"data stall"}),
         "INPUT.BOUND|INPUT STRAGGLER",
         is_of_a_rank=False,
+    ),
+    "get_batch of a rank stalls 5 s": Fault(
+        {"fault": "data", "own_batches": 1, "fault_s": 5},
+        frozenset({"data stall"}),
+        "INPUT.BOUND|INPUT STRAGGLER",
     ),
     "slower from step 250": Fault(
         {"fault": "slow", "fault_rank": "all", "fault_s": 0.6, "fault_step": 250},

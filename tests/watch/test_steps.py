@@ -89,7 +89,7 @@ def test_a_loop_that_reads_its_batches_itself_waits_for_data_before_its_model():
 def test_a_stall_of_a_loop_is_data_before_and_behind_the_forward_pass(stalls):
     """nanoGPT fetches the next batch between the forward and the backward pass."""
     maker = StepMaker(0)
-    plain = "FORWARD_BEGIN FORWARD_END BACKWARD_BEGIN BACKWARD_END OPTIMIZER_BEGIN END".split()
+    plain = ["FORWARD_BEGIN", "FORWARD_END", "BACKWARD_BEGIN", "BACKWARD_END", "OPTIMIZER_BEGIN", "END"]
     late = {"before": 0, "behind": 2}[stalls]
     made, number = marks("START END"), 2
     for step in range(8):

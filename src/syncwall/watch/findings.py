@@ -81,7 +81,12 @@ class Findings:
         new = [one for one in found if one.key not in self._open]
         self._open = {one.key: self._open.get(one.key, one) for one in found}
         self.history += new
-        return tuple(self._open.values()), tuple(new)
+        return self.held, tuple(new)
+
+    @property
+    def held(self) -> tuple[Finding, ...]:
+        """Those that held in the latest round."""
+        return tuple(self._open.values())
 
     def _take(self, windows: Iterable[StepWindow]) -> bool:
         """Keep windows that are new; True if there is one."""

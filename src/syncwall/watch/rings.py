@@ -267,7 +267,7 @@ _ERROR: Final = ".error"
 
 def leave_error(ring: Path, error: BaseException) -> None:
     """Write the exception that a process ends by beside its ring, which carries numbers only."""
-    text = _one_line(f"{type(error).__name__}: {error}")
+    text = _one_line(f"{type(error).__name__}: {_one_line(str(error))}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     file = os.open(ring.with_suffix(_ERROR), flags, 0o600)
     try:

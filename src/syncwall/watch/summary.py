@@ -99,6 +99,8 @@ class Summary:
     they were spent on."""
     pauses: int = 0
     """Steps many times as long as usual, of the rank that has most of them."""
+    held: tuple[Finding, ...] = ()
+    """Of the findings, those that held to the end."""
 
 
 _KEPT: Final = 240
@@ -320,4 +322,5 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
         notes=tuple(notes),
         beside_s={cause: beside[cause] for cause in sorted(beside, key=lambda c: c.order)},
         pauses=max((one.pauses for one in ranks), default=0),
+        held=findings.held,
     )
