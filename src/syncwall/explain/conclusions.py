@@ -18,7 +18,7 @@ from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.traces.job_traces import JobTraces
 from syncwall.explain.traces.rank_comparison import RanksVerdict
 from syncwall.explain.training_level import Level
-from syncwall.explain.verdict import FEW_STEPS, PROVEN, Judged, NotJudged, Verdict, VerdictState
+from syncwall.explain.verdict import COSTLY, FEW_STEPS, PROVEN, Judged, NotJudged, Verdict, VerdictState
 from syncwall.read.detect import FileKind
 from syncwall.units import plural
 
@@ -158,10 +158,6 @@ def _of_traces(found: Explanation, traces: JobTraces) -> Iterator[Verdict]:
     else:
         judged = Judged(whole, "a step without waiting")
         yield Verdict(VerdictState.HEALTHY, traces, (judged,), explained=share)
-
-
-COSTLY: Final = 0.25
-"""Share of a step from which an idle device is wrong, whatever was expected; below it is usual."""
 
 
 def _of_gap(found: Explanation) -> Verdict:

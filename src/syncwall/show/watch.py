@@ -14,6 +14,7 @@ from syncwall.show.draw.curves import spark_line, step_chart
 from syncwall.show.numbers import duration, percent, plural, signed, span
 from syncwall.watch.events import Expectation, Finding, Group, RankState, grouped
 from syncwall.watch.summary import Snapshot, Summary
+from syncwall.watch.verdict import Bound, RunVerdict, run_verdict
 
 
 def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> View:
@@ -24,6 +25,7 @@ def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> 
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
+    blocks += _next(run_verdict(found.seconds, found.held, found.steps))
     blocks += findings_table(found.findings)
     notes = [sentence(note) for note in found.notes]
     if found.lost_marks:
@@ -41,11 +43,29 @@ def _end_verdict(found: Summary, code: int) -> Iterator[str]:
     else:
         tokens = f", {found.tokens_per_s:,.0f} tokens/s" if found.tokens_per_s else ""
         yield f"{plural(found.steps, 'step')} of {duration(found.step_s)} each{tokens}"
+        if (bound := run_verdict(found.seconds, found.held, found.steps)) is not None:
+            yield str(bound).capitalize()
+        if beside := _beside(found):
+            yield f"Beside the steps: {beside}"
     if found.findings:
         kinds = dict.fromkeys(str(one.kind) for one in found.findings)
         yield f"{plural(len(found.findings), 'finding')}: {', '.join(kinds)}"
     if code:
         yield f"The command ended with code {code}"
+
+
+def _beside(found: Summary) -> str:
+    """Seconds of a rank that are no part of its steps: "evaluation 5 s, 1 pause of 12 s"."""
+    apart = (Cause.CHECKPOINT, Cause.EVALUATION)
+    said = [f"{cause} {span(found.beside_s[cause])}" for cause in apart if found.beside_s.get(cause)]
+    paused_s = sum(spent_s for cause, spent_s in found.beside_s.items() if cause not in apart)
+    if found.pauses:
+        said.append(f"{plural(found.pauses, 'pause')} of {span(paused_s)} together")
+    return ", ".join(said)
+
+
+def _next(bound: RunVerdict | None) -> list[Block]:
+    return [] if bound is None else [Lines("Next", (sentence(bound.next),))]
 
 
 def watched_and_predicted(
@@ -102,6 +122,7 @@ def live_view(found: Snapshot, now_s: float) -> View:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step goes", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
+    blocks += _next(_bound_now(found))
     blocks += findings_table(found.findings)
     blocks += _ranks(found)
     blocks += _curves(found)
@@ -111,6 +132,11 @@ def live_view(found: Snapshot, now_s: float) -> View:
     if found.notes:
         blocks.append(Lines("Not told", tuple(map(sentence, found.notes)), is_quiet=True))
     return View(f"Live: {found.node}", tuple(blocks))
+
+
+def _bound_now(found: Snapshot) -> RunVerdict | None:
+    """What holds the run up now, over its latest steps."""
+    return run_verdict(found.seconds, found.findings, len(found.steps))
 
 
 def _live_verdict(found: Snapshot) -> Iterator[str]:
@@ -124,7 +150,11 @@ def _live_verdict(found: Snapshot) -> Iterator[str]:
     elif found.step_s is None:
         yield "The first steps have not been made yet"
     else:
-        yield "Nothing is wrong"
+        bound = _bound_now(found)
+        if bound is None or bound.bound is Bound.COMPUTE:
+            yield "Nothing is wrong"
+        if bound is not None:
+            yield str(bound).capitalize()
 
 
 def _figures(found: Snapshot) -> list[Block]:

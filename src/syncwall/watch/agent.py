@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from syncwall.watch.cores import HostWatch
 from syncwall.watch.devices import Devices, judged_devices
 from syncwall.watch.events import Finding, NodeReport, RankState, StepRecord, to_json
 from syncwall.watch.findings import Findings
@@ -26,6 +27,7 @@ from syncwall.watch.relay import Relay, first_number, shifted
 from syncwall.watch.rings import clock_s
 from syncwall.watch.secret import SECRET, secret_of
 from syncwall.watch.signals import FORWARDED
+from syncwall.watch.stalls import Stalls
 from syncwall.watch.summary import Listener, Live, Summary, summary_of
 
 _LEAVES_AFTER_S: Final = 10.0
@@ -47,6 +49,8 @@ class Agent:
         self._home, self._listeners, self._limits = home, listeners, limits
         self._processes = ProcessWatch()
         self._devices = Devices()
+        self._host = HostWatch()
+        self._stalls = Stalls(limits)
         self.ranks: dict[Path, WatchedRank] = {}
         self.ended: list[WatchedRank] = []
         """Processes of ranks that were started anew."""
@@ -100,10 +104,11 @@ class Agent:
         self._look_for_ranks()
         steps = [step for path in list(self.ranks) for step in self._read(path, now_s)]
         devices = self._devices.states({one.pid: (one.rank, one.node) for one in self.ranks.values()})
-        of_devices = judged_devices(devices, now_s, self._limits)
-        reports, silent_s = self._heard(self._report(now_s, of_devices))
+        stalls = self._stalls.take(steps, tuple(self._states.values()), now_s)
+        of_node = (*judged_devices(devices, now_s, self._limits), *stalls)
+        reports, silent_s = self._heard(self._report(now_s, of_node))
         of_all = (f for one in reports[1:] if one.node_rank for f in one.findings)
-        self._findings, new = self.findings.round(reports, silent_s, now_s, steps, (*of_devices, *of_all))
+        self._findings, new = self.findings.round(reports, silent_s, now_s, steps, (*of_node, *of_all))
         told = self._told(reports[1:], silent_s)
         live = Live(now_s, reports, tuple(steps), self._findings, new, self.findings.expected, told, devices)
         for listener in self._listeners:
@@ -115,7 +120,7 @@ class Agent:
         """Steps that a rank has finished; one that cannot be read any more is left alone."""
         one, before = self.ranks[path], self._states.get(path)
         try:
-            steps = one.read()
+            steps = one.read(self._host.stolen_s)
             if before is None or not before.process.is_over:
                 self._states[path] = one.state(self._processes, before, now_s)
         except Exception as error:  # noqa: BLE001 - whatever its ring holds, others are watched
@@ -193,7 +198,7 @@ class Agent:
         if text not in self.findings.notes:
             self.findings.notes.append(text)
 
-    def _report(self, now_s: float, of_devices: tuple[Finding, ...]) -> NodeReport:
+    def _report(self, now_s: float, of_node: tuple[Finding, ...]) -> NodeReport:
         first = next(iter(self.ranks.values()), None)
         self._number += 1
         notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
@@ -209,7 +214,8 @@ class Agent:
             world=first.facts.world if first else 1,
             nodes=first.facts.nodes if first else 1,
             notes=(*notes, *self.findings.notes),
-            findings=self._findings if node_rank == 0 else of_devices,
+            findings=self._findings if node_rank == 0 else of_node,
+            host=self._host.load(now_s, [one.pid for one in self.ranks.values()]) if first else None,
         )
 
     def _heard(self, own: NodeReport) -> tuple[tuple[NodeReport, ...], dict[str, float]]:

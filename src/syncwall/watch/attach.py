@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from syncwall.hosts import Place, host_name, place
 from syncwall.watch.place import EXPECT, folder, store_port
-from syncwall.watch.rings import MarkKind, Ring
+from syncwall.watch.rings import MarkKind, Ring, leave_error
 from syncwall.watch.secret import attach_secret, share_secret
 from syncwall.watch.watching import AppliedPatches, Watching
 
@@ -189,8 +189,11 @@ def _forked() -> None:
 def _exit() -> None:
     """Say that this process ends on its own, and whether by an exception."""
     if _watching is not None and _watching.ring is not None and _watching.pid == os.getpid():
-        failed = getattr(sys, "last_value", None) is not None
-        _watching.mark(int(MarkKind.EXIT), float(failed))
+        error = getattr(sys, "last_value", None)
+        if error is not None:
+            with suppress(Exception):  # whatever its message is like, the process shall end
+                leave_error(_watching.ring.path, error)
+        _watching.mark(int(MarkKind.EXIT), float(error is not None))
 
 
 def _say(text: str) -> None:

@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from syncwall.cause import Cause
+from syncwall.watch.cores import CoreWait
 from syncwall.watch.events import (
+    TIMES_OF_A_STEP,
     Process,
     RankFacts,
     RankState,
@@ -31,7 +33,7 @@ from syncwall.watch.events import (
     StepWindow,
     from_json,
 )
-from syncwall.watch.judges import THRESHOLDS, Thresholds, window_of
+from syncwall.watch.judges import THRESHOLDS, Thresholds
 from syncwall.watch.rings import (
     EPOCH_NS,
     NOTES,
@@ -41,7 +43,9 @@ from syncwall.watch.rings import (
     RingNote,
     RingReader,
     clock_s,
+    read_error,
 )
+from syncwall.watch.speed import is_pause, window_of
 from syncwall.watch.steps import StepMaker
 
 _OF_ITS_OWN: Final = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -219,10 +223,17 @@ class WatchedRank:
         self._device: tuple[DeviceTime, StepMaker] | None = None
         """By the device's clock, if there is one: what steps spend."""
         self._asked_at = 0.0, ""
+        self._error: str | None = None
+        self._cores = CoreWait(self.pid)
+        self._stolen_s = 0.0
         self._inside: list[StepRecord] = []
         self.windows: deque[StepWindow] = deque(maxlen=_KEPT)
         self.steps = 0
         self.spent_s: dict[Cause, float] = defaultdict(float)
+        """Of usual steps."""
+        self.beside_s: dict[Cause, float] = defaultdict(float)
+        """Of pauses, and of checkpoints and evaluations in all steps."""
+        self.pauses = 0
         self.tokens: float | None = None
         self.first_s: float | None = None
         self.last_s = 0.0
@@ -238,8 +249,9 @@ class WatchedRank:
         """What cannot be told of this rank."""
         return [NOTES[RingNote(one)] for one in sorted(self._live.notes & set(NOTES))]
 
-    def read(self) -> list[StepRecord]:
-        """Steps that were finished since the last call."""
+    def read(self, stolen_s: float = 0.0) -> list[StepRecord]:
+        """Steps that were finished since the last call; `stolen_s` as `CoreWait.look` takes it."""
+        self._stolen_s = stolen_s
         lost = self._reader.lost
         marks = self._reader.read()
         if self._reader.lost > lost:
@@ -248,6 +260,8 @@ class WatchedRank:
             return []
         live = list(self._live.take(marks))
         found = self._on_device(marks) if self._is_timed(marks) else live
+        if any(one.step % self._limits.window in (0, self._limits.window - 1) for one in found):
+            self._cores.look(clock_s(), stolen_s)
         for step in found:
             self._count(step)
         return found
@@ -269,8 +283,11 @@ class WatchedRank:
     def _count(self, step: StepRecord) -> None:
         self.steps += 1
         self.latest = step
+        pauses = is_pause(step.step_s, self._live.step_s, self._limits)
+        self.pauses += pauses
         for cause, spent_s in step.seconds.items():
-            self.spent_s[cause] += spent_s
+            kept = self.spent_s if cause in TIMES_OF_A_STEP and not pauses else self.beside_s
+            kept[cause] += spent_s
         if step.tokens is not None:
             self.tokens = (self.tokens or 0.0) + step.tokens
         self.first_s = step.start_s if self.first_s is None else self.first_s
@@ -279,7 +296,8 @@ class WatchedRank:
             self._inside.clear()
         self._inside.append(step)
         if len(self._inside) == self._limits.window:
-            self.windows.append(window_of(self._inside, self.node))
+            waited_s = self._cores.between(self._inside[0].start_s, step.end_s)
+            self.windows.append(window_of(self._inside, self.node, waited_s))
             self._inside.clear()
 
     def state(self, processes: ProcessWatch, before: RankState | None, now_s: float) -> RankState:
@@ -296,6 +314,8 @@ class WatchedRank:
             was = before is not None and before.process is Process.STOPPED
             changed_s = before.changed_s if was and before is not None else now_s
         silent = now_s - since_s > self._limits.hang_floor_s and process is Process.RUNNING
+        if silent:
+            self._cores.look(now_s, self._stolen_s)
         return RankState(
             self.rank,
             self.node,
@@ -311,7 +331,15 @@ class WatchedRank:
             changed_s,
             death.number if death else None,
             death.how if death else self._stands_at(since_s) if silent else "",
+            (self._cores.between(since_s, now_s) or 0.0) if silent else 0.0,
+            self.error() if process is Process.FAILED else "",
         )
+
+    def error(self) -> str:
+        """The exception that the rank has left beside its ring, if any, as text for a terminal."""
+        if self._error is None:
+            self._error = read_error(self.path)
+        return self._error
 
     def _stands_at(self, since_s: float) -> str:
         """What is known of a silent rank; torch's server is asked once a silence."""
@@ -324,4 +352,5 @@ class WatchedRank:
         """Let go of the ring, and remove it: nobody needs it once its rank is over."""
         self._reader.close()
         self.path.unlink(missing_ok=True)
-        self.path.with_suffix(".json").unlink(missing_ok=True)
+        for kind in (".json", ".error"):
+            self.path.with_suffix(kind).unlink(missing_ok=True)

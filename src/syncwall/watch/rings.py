@@ -1,7 +1,8 @@
 """The ring in shared memory through which a trainer tells its agent what it does.
 
 Holds `MarkKind`, `Mark`, `Ring` (the writer: no lock, no thread, no system call for a mark) and
-`RingReader`, which notices marks that were overwritten before it came; `NoteKind` and `NOTES`, what
+`RingReader`, which notices marks that were overwritten before it came; `leave_error` and
+`read_error`, the exception that a process ended by; `RingNote` and `NOTES`, what
 watching cannot tell in a run, and why. One file a process:
 
     header, 64 bytes   magic, version, slots, process id, rank, clocks at the start, marks so far
@@ -86,7 +87,7 @@ def clock_s() -> float:
 
 
 MAGIC: Final = b"SYNCWALL"
-VERSION: Final = 1
+VERSION: Final = 2
 SLOTS: Final = 1 << 15
 """One megabyte: half a minute of a thousand marks a second."""
 _HEADER: Final = struct.Struct("<8sIIiiqqQQ")
@@ -105,31 +106,33 @@ class MarkKind(IntEnum):
     DATA_BEGIN = 2
     DATA_END = 3
     FORWARD_BEGIN = 4
-    BACKWARD_BEGIN = 5
-    LAST_GRADIENT = 6
+    FORWARD_END = 5
+    """Of the model that is trained: what follows is the loop's own code, as a loss is."""
+    BACKWARD_BEGIN = 6
+    LAST_GRADIENT = 7
     """All gradients are there; what is left of the backward pass is waiting for all-reduces."""
-    BACKWARD_END = 7
-    OPTIMIZER_BEGIN = 8
-    OPTIMIZER_END = 9
+    BACKWARD_END = 8
+    OPTIMIZER_BEGIN = 9
+    OPTIMIZER_END = 10
     """The argument is 1 if it ends a step; then the value counts those that were ended before."""
-    STEP_SKIPPED = 10
+    STEP_SKIPPED = 11
     """A `GradScaler` found an overflow: ends a step, too, and has its value."""
-    SAVE_BEGIN = 11
-    SAVE_END = 12
-    EVALUATION_BEGIN = 13
-    EVALUATION_END = 14
-    WAIT_BEGIN = 15
+    SAVE_BEGIN = 12
+    SAVE_END = 13
+    EVALUATION_BEGIN = 14
+    EVALUATION_END = 15
+    WAIT_BEGIN = 16
     """For communication; the argument is a place in `COLLECTIVES`."""
-    WAIT_END = 16
-    LOSS = 17
+    WAIT_END = 17
+    LOSS = 18
     """The argument is 1 if it is that of a backward pass, one of several in a step."""
-    GRADIENT_NORM = 18
-    TOKENS = 19
-    DEVICE_TIME = 20
+    GRADIENT_NORM = 19
+    TOKENS = 20
+    DEVICE_TIME = 21
     """When the device came to an earlier mark: the argument is its number, the value seconds."""
-    NOTE = 21
+    NOTE = 22
     """Something cannot be told; the argument is a place in `notes.NOTES`."""
-    EXIT = 22
+    EXIT = 23
     """The value is 1 after an exception."""
 
 
@@ -278,6 +281,40 @@ class RingReader:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
+
+
+_ERROR_CHARACTERS: Final = 200
+_ERROR: Final = ".error"
+
+
+def leave_error(ring: Path, error: BaseException) -> None:
+    """Write the exception that a process ends by beside its ring, which carries numbers only."""
+    text = _one_line(f"{type(error).__name__}: {_one_line(str(error))}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(ring.with_suffix(_ERROR), flags, 0o600)
+    try:
+        os.write(file, text.encode(errors="replace"))
+    finally:
+        os.close(file)
+
+
+def read_error(ring: Path) -> str:
+    """What `leave_error` has left: type and first line, no character that moves a cursor."""
+    try:
+        file = os.open(ring.with_suffix(_ERROR), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return _one_line(os.read(file, 4 * _ERROR_CHARACTERS).decode(errors="replace"))
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def _one_line(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return "".join(one for one in first if one.isprintable())[:_ERROR_CHARACTERS].rstrip(": ")
 
 
 MOST_PENDING: Final = 1024

@@ -21,6 +21,7 @@ from syncwall.problems import InputError
 from syncwall.watch.devices import DeviceState
 from syncwall.watch.events import (
     FORMAT,
+    TIMES_OF_A_STEP,
     Expectation,
     Finding,
     FindingKey,
@@ -34,6 +35,7 @@ from syncwall.watch.events import (
 from syncwall.watch.findings import Findings
 from syncwall.watch.place import homes
 from syncwall.watch.ranks import WatchedRank
+from syncwall.watch.speed import is_pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ class Summary:
     steps: int
     """Finished by the rank that came farthest."""
     step_s: float | None
-    """Mean over ranks and steps; None without a step."""
+    """Mean over ranks and steps, without what is beside them; None without a step."""
     seconds: Mapping[Cause, float]
-    """Of a step, the mean over ranks and steps."""
+    """Of such a step, by cause."""
     tokens_per_s: float | None
     """All ranks of the node together; None if nobody told tokens."""
     watched_s: float
@@ -93,6 +95,13 @@ class Summary:
     expected: Expectation | None
     lost_marks: int
     notes: tuple[str, ...]
+    beside_s: Mapping[Cause, float] = field(default_factory=dict)
+    """Of a rank beside its steps, the mean over ranks: checkpoints, evaluations, and pauses by what
+    they were spent on."""
+    pauses: int = 0
+    """Steps many times as long as usual, of the rank that has most of them."""
+    held: tuple[Finding, ...] = ()
+    """Of the findings, those that held to the end."""
 
 
 _KEPT: Final = 240
@@ -197,11 +206,12 @@ class Recent:
         if live is None:
             return None
         latest = [list(one.latest) for one in self.totals.values() if one.latest]
-        count = sum(map(len, latest))
+        usual = [step for steps in latest for step in _without_pauses(steps)]
+        count = len(usual)
         seconds: dict[Cause, float] = defaultdict(float)
-        for step in (step for steps in latest for step in steps):
-            for cause, spent_s in step.seconds.items():
-                seconds[cause] += spent_s / count
+        for step in usual:
+            for cause in TIMES_OF_A_STEP & step.seconds.keys():
+                seconds[cause] += step.seconds[cause] / count
         first = list(self.totals[min(self.totals)].latest) if self.totals else []
         held = {one.key for one in live.findings}
         return Snapshot(
@@ -223,6 +233,11 @@ class Recent:
             expected=live.expected,
             notes=tuple(dict.fromkeys(note for one in live.reports for note in one.notes)),
         )
+
+
+def _without_pauses(steps: list[StepRecord]) -> list[StepRecord]:
+    usual_s = median(one.step_s for one in steps)
+    return [one for one in steps if not is_pause(one.step_s, usual_s)]
 
 
 def _tokens_per_s(steps: list[StepRecord]) -> float | None:
@@ -288,11 +303,14 @@ def watched_here() -> list[Path]:
 def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: float) -> Summary:
     """Means over all steps of all ranks, and all findings."""
     ranks = list(watched)
-    steps = sum(one.steps for one in ranks)
+    steps = sum(one.steps - one.pauses for one in ranks)
     spent: dict[Cause, float] = defaultdict(float)
+    beside: dict[Cause, float] = defaultdict(float)
     for one in ranks:
         for cause, seconds in one.spent_s.items():
             spent[cause] += seconds
+        for cause, seconds in one.beside_s.items():
+            beside[cause] += seconds / len(ranks)
     tokens = [one.tokens for one in ranks if one.tokens is not None]
     training_s = max((one.last_s - one.first_s for one in ranks if one.first_s), default=0.0)
     notes = dict.fromkeys([*(note for one in ranks for note in one.notes), *findings.notes])
@@ -309,4 +327,7 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
         expected=findings.expected,
         lost_marks=sum(one.lost_marks for one in ranks),
         notes=tuple(notes),
+        beside_s={cause: beside[cause] for cause in sorted(beside, key=lambda c: c.order)},
+        pauses=max((one.pauses for one in ranks), default=0),
+        held=findings.held,
     )

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from syncwall.public import published
 from syncwall.watch.events import Group, grouped
 from syncwall.watch.summary import Snapshot, Summary
+from syncwall.watch.verdict import RunVerdict, run_verdict
 
 
 @published(
     "command code node=summary.node ranks=summary.ranks world=summary.world steps=summary.steps",
     "step_s=summary.step_s ledger_s=summary.seconds groups_s tokens_per_s=summary.tokens_per_s",
     "watched_s=summary.watched_s findings=summary.findings expected=summary.expected",
+    "verdict beside_s=summary.beside_s pauses=summary.pauses",
     "lost_marks=summary.lost_marks notes=summary.notes",
     node="That was watched.",
     world="Ranks of the job.",
@@ -37,10 +39,15 @@ class WatchedRun:
         """Seconds of a step in the lines that a prediction can be compared in."""
         return grouped(self.summary.seconds)
 
+    @property
+    def verdict(self) -> RunVerdict | None:
+        """What held the run up; null of fewer than five steps."""
+        return run_verdict(self.summary.seconds, self.summary.held, self.summary.steps)
+
 
 @published(
     "now_s=snapshot.now_s node=snapshot.node world=snapshot.world ranks=snapshot.ranks",
-    "step_s=snapshot.step_s ledger_s=snapshot.seconds groups_s",
+    "step_s=snapshot.step_s ledger_s=snapshot.seconds groups_s verdict",
     "tokens_per_s=snapshot.tokens_per_s mfu=snapshot.mfu loss goodput=snapshot.goodput",
     "remaining_s findings=snapshot.findings past=snapshot.past expected=snapshot.expected",
     "notes=snapshot.notes",
@@ -62,6 +69,11 @@ class LiveRun:
     def groups_s(self) -> dict[Group, float]:
         """Seconds of a step in the lines that a prediction can be compared in."""
         return grouped(self.snapshot.seconds)
+
+    @property
+    def verdict(self) -> RunVerdict | None:
+        """What holds the run up now; null of fewer than five steps."""
+        return run_verdict(self.snapshot.seconds, self.snapshot.findings, len(self.snapshot.steps))
 
     @property
     def loss(self) -> float | None:
