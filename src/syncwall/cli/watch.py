@@ -34,7 +34,8 @@ def attached(folder: Path | None, out: Output) -> int:
     if out.json_file is None and out.html is None and out.markdown is None and console.is_terminal:
         return _followed(home, console)
     found = read_snapshot(home)
-    out.write_data("watch live", lambda: live_view(found, time.time()), lambda: LiveRun(found))
+    status = found.status()
+    out.write_data("watch live", lambda: live_view(found, status), lambda: LiveRun(found, status))
     return 0
 
 
@@ -55,20 +56,25 @@ def _followed(home: Path, console: "Console") -> int:
 
     from syncwall.show.watch import live_view
     from syncwall.show.write.terminal import rendered
+    from syncwall.watch.job_state import JobState, JobStatus
     from syncwall.watch.summary import read_snapshot
 
     found = read_snapshot(home)
+    status = found.status()
     with Live(console=console, screen=True, auto_refresh=False) as screen:
         try:
             while True:
-                view = live_view(found, time.time())
+                view = live_view(found, status)
                 lines = list(rendered(view, console.width))[: console.height - 1]
                 screen.update(Group(*lines), refresh=True)
                 time.sleep(_EVERY_S)
                 found = read_snapshot(home)
-        except (KeyboardInterrupt, InputError):  # the run is over, and its folder gone
+                status = found.status()
+        except KeyboardInterrupt:
             pass
-    console.print(Group(*rendered(live_view(found, time.time()), console.width)))
+        except InputError:
+            status = JobStatus(JobState.ENDED, "the run is over, and its folder gone", is_current=False)
+    console.print(Group(*rendered(live_view(found, status), console.width)))
     return 0
 
 

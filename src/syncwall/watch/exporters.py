@@ -513,7 +513,8 @@ class Exporters:
         for name, open_one in self._ways(given).items():
             if given.get(name):
                 self._open(open_one)
-        self._listeners.append(SnapshotFile(self.recent, home))
+        self._closed.append(SnapshotFile(self.recent, home))
+        self._listeners.append(self._closed[-1])
 
     def _ways(self, given: Mapping[str, str]) -> dict[str, Callable[[], Any]]:
         token = given.get(TOKEN, "")

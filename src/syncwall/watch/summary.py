@@ -6,10 +6,13 @@ listener that keeps it beside the rings for terminals and pages of the same mach
 `read_snapshot` and `watched_here`; `Summary` and `summary_of`, the job after its end.
 """
 
+import json
 import os
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final, Protocol
@@ -31,6 +34,7 @@ from syncwall.watch.events import (
     to_json,
 )
 from syncwall.watch.findings import Findings
+from syncwall.watch.job_state import JobStatus, Writer, job_name, job_status
 from syncwall.watch.place import homes
 from syncwall.watch.ranks import WatchedRank
 
@@ -140,7 +144,16 @@ class Snapshot:
     """Resolved findings, the latest last."""
     expected: Expectation | None = None
     notes: tuple[str, ...] = ()
+    name: str = ""
+    """The command of its ranks; empty before there is one."""
+    is_over: bool = False
+    """Its agent saw its end, and leaves."""
+    writer: Writer = field(default_factory=Writer)
     format: int = FORMAT
+
+    def status(self) -> JobStatus:
+        """What whoever reads this can know of the job right now."""
+        return job_status(self.writer, self.node, self.ranks, self.findings, self.now_s, is_over=self.is_over)
 
 
 class Recent:
@@ -246,14 +259,33 @@ class SnapshotFile:
 
     def __init__(self, recent: Recent, home: Path) -> None:
         self._recent, self._path = recent, home / SNAPSHOT
-        self._written_s = 0.0
+        self._written_s = -_EVERY_S
+        self._name = ""
 
     def round(self, live: Live) -> None:
         """Write if it is time."""
-        if live.now_s - self._written_s < _EVERY_S and not live.new:
+        if time.monotonic() - self._written_s < _EVERY_S and not live.new:
             return
-        self._written_s = live.now_s
-        write_whole(self._path, to_json(self._recent.snapshot()))
+        self._written_s = time.monotonic()
+        self._write()
+
+    def close(self) -> None:
+        """Say that the job is over."""
+        self._write(is_over=True)
+
+    def _write(self, *, is_over: bool = False) -> None:
+        self._name = self._name or _name_in(self._path.parent)
+        if (found := self._recent.snapshot()) is not None:
+            found = replace(found, name=self._name, is_over=is_over, writer=Writer.now())
+            write_whole(self._path, to_json(found))
+
+
+def _name_in(home: Path) -> str:
+    """The command of a rank that has left it in a folder."""
+    for path in home.glob("rank-*.json"):
+        with suppress(OSError, ValueError, KeyError):
+            return job_name(json.loads(path.read_text("utf-8"))["command"])
+    return ""
 
 
 def read_snapshot(home: Path) -> Snapshot:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from syncwall.public import published
 from syncwall.watch.events import Group, grouped
+from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
 
 
@@ -39,12 +40,17 @@ class WatchedRun:
 
 
 @published(
+    "state=status.state reason=status.reason age_s=status.age_s name=snapshot.name",
     "now_s=snapshot.now_s node=snapshot.node world=snapshot.world ranks=snapshot.ranks",
     "step_s=snapshot.step_s ledger_s=snapshot.seconds groups_s",
     "tokens_per_s=snapshot.tokens_per_s mfu=snapshot.mfu loss goodput=snapshot.goodput",
     "remaining_s findings=snapshot.findings past=snapshot.past expected=snapshot.expected",
     "notes=snapshot.notes",
-    now_s="Since the epoch.",
+    state="What the job does, as far as this can be known: silence is never good news.",
+    reason="Why; empty for a running job without a finding.",
+    age_s="Of what follows, by a clock that nobody sets; null: from another machine or boot.",
+    name="Its command.",
+    now_s="When the agent saw this, since the epoch.",
     node="Whose agent says so.",
     world="Ranks of the job.",
     mfu="Model FLOPs utilization; null if FLOPs are not known.",
@@ -57,6 +63,7 @@ class LiveRun:
     """A run while it trains."""
 
     snapshot: Snapshot
+    status: JobStatus
 
     @property
     def groups_s(self) -> dict[Group, float]:
