@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ def snapshot(*findings, silent_s=0.02, process=Process.RUNNING, **changes):
         replace(one, pid=os.getpid(), process=process, phase_since_s=found.now_s - silent_s)
         for one in found.ranks
     )
-    return replace(found, **({"ranks": ranks, "findings": findings, "writer": Writer.now()} | changes))
+    fields: dict[str, Any] = {"ranks": ranks, "findings": findings, "writer": Writer.now()}
+    return replace(found, **fields | changes)
 
 
 def finding(kind, **fields):
@@ -131,7 +133,7 @@ def test_a_job_is_called_by_its_command(words, name):
     assert job_name(words) == name
 
 
-def attached(home: Path) -> dict:
+def attached(home: Path) -> Any:
     words = [sys.executable, "-m", "syncwall", "watch", "--attach", "--folder", str(home), "--json"]
     found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(found.stdout)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from syncwall.ask.question import Argument, LocalFile, LocalFolder
+from syncwall.ask.question import Argument, LocalFile, LocalFolder, Share
 from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.describe.base import Description
@@ -18,7 +18,11 @@ from syncwall.problems import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from syncwall.watch.baseline import Baseline
+
 _EVERY_S: Final = 1.0
+_FAIL_ABOVE: Final = 0.05
+"""A change that a step of 25 windows shows, on a machine that does nothing else."""
 
 
 def attached(folder: Path | None, out: Output) -> int:
@@ -131,6 +135,12 @@ class WatchCommand(Command):
     """What steps are compared with: a run file or, as one text, words of `predict`: "run.yaml
     --known-run measured.yaml", "step.work.json.gz --cluster NAME"; or the JSON of an earlier
     `syncwall watch`."""
+    baseline: LocalFile | None = None
+    """The JSON of an earlier `syncwall watch`, with which the run is compared at its end: exit code
+    0 if its step is not too long, 1 if it is, 3 if they are not comparable; that of a command which
+    fails goes before."""
+    fail_above: Share | None = None
+    """With --baseline: the share by which a step may be longer, 5% if not given."""
     events: Annotated[str | None, Argument("FILE")] = None
     """Append findings, windows of steps and changes of ranks here as JSON lines, while they happen;
     - for standard output."""
@@ -152,21 +162,38 @@ class WatchCommand(Command):
             raise InputError.of("training is watched on Linux: pidfd and /proc are needed")
         from syncwall.show.records.watch import WatchedRun
         from syncwall.show.watch import watch_view
+        from syncwall.watch.baseline import Outcome, compared
         from syncwall.watch.command import run_watched
 
         self.out.check()
         if self.attach:
             return attached(self.folder, self.out)
         command = _command(self.arguments)
+        before = self._baseline()
         os.environ.update(self.told.variables())  # the agent is a process of its own
         found = run_watched(command, expect=_checked(self.expect), events=self.events or "")
-        if (summary := found.summary) is not None:
-            self.out.write_data(
-                "watch",
-                lambda: watch_view(summary, found.command, found.code),
-                lambda: WatchedRun(summary, found.command, found.code),
-            )
-        return found.code
+        if (summary := found.summary) is None:
+            return found.code or (Outcome.NOT_COMPARABLE.exit_code if before is not None else 0)
+        limit = _FAIL_ABOVE if self.fail_above is None else self.fail_above
+        beside = None
+        if before is not None:
+            beside = compared(summary.usual, summary.world, summary.findings, before, limit)
+        self.out.write_data(
+            "watch",
+            lambda: watch_view(summary, found.command, found.code, beside),
+            lambda: WatchedRun(summary, found.command, found.code, beside),
+        )
+        return found.code or (beside.outcome.exit_code if beside else 0)
+
+    def _baseline(self) -> "Baseline | None":
+        """Read before an hour of training."""
+        from syncwall.watch.baseline import read_baseline
+
+        if self.baseline is not None:
+            return read_baseline(self.baseline)
+        if self.fail_above is not None:
+            raise InputError.of("--fail-above is about --baseline FILE")
+        return None
 
 
 def _command(text: str) -> list[str]:

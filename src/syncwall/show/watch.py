@@ -12,15 +12,24 @@ from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, sentence, table
 from syncwall.show.draw.curves import spark_line, step_chart
 from syncwall.show.numbers import duration, percent, plural, signed, span
+from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Expectation, Finding, Group, RankState, grouped
 from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
 
 
-def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> View:
-    """What the run was like."""
+def watch_view(
+    found: Summary,
+    command: tuple[str, ...] = (),
+    code: int = 0,
+    compared: Comparison | None = None,
+) -> View:
+    """What the run was like, and what it was like beside an earlier one."""
     about = f"{plural(found.ranks, 'rank')} of {found.world} watched for {span(found.watched_s)}"
     blocks: list[Block] = [Verdict(tuple(_end_verdict(found, code)), about)]
+    if compared is not None:
+        said = f"{compared.outcome}: {compared.reason} ({compared.baseline})"
+        blocks.append(Lines("Baseline", (sentence(said),)))
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))

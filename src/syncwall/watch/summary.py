@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from syncwall.cause import Cause
 from syncwall.documents import write_whole
 from syncwall.problems import InputError
+from syncwall.watch.baseline import UsualStep, usual_step
 from syncwall.watch.devices import DeviceState
 from syncwall.watch.events import (
     FORMAT,
@@ -96,6 +97,8 @@ class Summary:
     expected: Expectation | None
     lost_marks: int
     notes: tuple[str, ...]
+    usual: UsualStep | None = None
+    """None of a run that is too short."""
 
 
 _KEPT: Final = 240
@@ -334,4 +337,5 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
         expected=findings.expected,
         lost_marks=sum(one.lost_marks for one in ranks),
         notes=tuple(notes),
+        usual=usual_step(findings.job),
     )

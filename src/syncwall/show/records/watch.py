@@ -6,6 +6,7 @@ Holds `WatchedRun` and `LiveRun`.
 from dataclasses import dataclass
 
 from syncwall.public import published
+from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Group, grouped
 from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
@@ -15,7 +16,7 @@ from syncwall.watch.summary import Snapshot, Summary
     "command code node=summary.node ranks=summary.ranks world=summary.world steps=summary.steps",
     "step_s=summary.step_s ledger_s=summary.seconds groups_s tokens_per_s=summary.tokens_per_s",
     "watched_s=summary.watched_s findings=summary.findings expected=summary.expected",
-    "lost_marks=summary.lost_marks notes=summary.notes",
+    "lost_marks=summary.lost_marks notes=summary.notes usual=summary.usual compared",
     node="That was watched.",
     world="Ranks of the job.",
     watched_s="How long.",
@@ -32,6 +33,8 @@ class WatchedRun:
     """What was run; empty if an agent was started without one."""
     code: int = 0
     """Exit code of the command."""
+    compared: Comparison | None = None
+    """With --baseline: this run beside the earlier one."""
 
     @property
     def groups_s(self) -> dict[Group, float]:
