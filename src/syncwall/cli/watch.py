@@ -94,6 +94,9 @@ class OutletFlags(Description):
     """Post every finding here as JSON."""
     alert: Annotated[str | None, Argument("COMMAND")] = None
     """Run this for every finding, with JSON on its standard input."""
+    to: Annotated[tuple[str, ...], Argument("TRACKER")] = ()
+    """Log figures and findings to wandb, mlflow or tensorboard[:DIR], by the agent; packages and
+    accounts are theirs."""
     life: LocalFile | None = None
     """Append the life of the job here: goodput over all its starts."""
     steps: Annotated[int | None, Argument("N")] = None
@@ -102,11 +105,14 @@ class OutletFlags(Description):
     def variables(self) -> dict[str, str]:
         """What the agent reads; InputError for what it could not do."""
         from syncwall.watch import exporters
+        from syncwall.watch.trackers import checked_tracker
 
         if self.prometheus:
             exporters.checked_address(self.prometheus, os.environ.get(exporters.TOKEN, ""))
         if self.webhook:
             exporters.checked_webhook(self.webhook)
+        for word in self.to:
+            checked_tracker(word)
         if self.life is not None and not self.life.absolute().parent.is_dir():
             raise InputError.of(f"--life: there is no folder {self.life.absolute().parent}")
         if self.steps is not None and self.life is None:
@@ -116,6 +122,7 @@ class OutletFlags(Description):
             exporters.OTLP: self.otlp,
             exporters.WEBHOOK: self.webhook,
             exporters.ALERT: self.alert,
+            exporters.TO: shlex.join(self.to) or None,
             exporters.LIFE: None if self.life is None else str(self.life.absolute()),
             exporters.STEPS: None if self.steps is None else str(self.steps),
         }

@@ -277,13 +277,13 @@ class SnapshotFile:
         self._write(is_over=True)
 
     def _write(self, *, is_over: bool = False) -> None:
-        self._name = self._name or _name_in(self._path.parent)
+        self._name = self._name or name_in(self._path.parent)
         if (found := self._recent.snapshot()) is not None:
             found = replace(found, name=self._name, is_over=is_over, writer=Writer.now())
             write_whole(self._path, to_json(found))
 
 
-def _name_in(home: Path) -> str:
+def name_in(home: Path) -> str:
     """The command of a rank that has left it in a folder."""
     for path in home.glob("rank-*.json"):
         with suppress(OSError, ValueError, KeyError):
