@@ -12,15 +12,25 @@ from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, sentence, table
 from syncwall.show.draw.curves import spark_line, step_chart
 from syncwall.show.numbers import duration, percent, plural, signed, span
+from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Expectation, Finding, Group, RankState, grouped
+from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
 from syncwall.watch.verdict import Bound, RunVerdict, run_verdict
 
 
-def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> View:
-    """What the run was like."""
+def watch_view(
+    found: Summary,
+    command: tuple[str, ...] = (),
+    code: int = 0,
+    compared: Comparison | None = None,
+) -> View:
+    """What the run was like, and what it was like beside an earlier one."""
     about = f"{plural(found.ranks, 'rank')} of {found.world} watched for {span(found.watched_s)}"
     blocks: list[Block] = [Verdict(tuple(_end_verdict(found, code)), about)]
+    if compared is not None:
+        said = f"{compared.outcome}: {compared.reason} ({compared.baseline})"
+        blocks.append(Lines("Baseline", (sentence(said),)))
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
@@ -106,32 +116,29 @@ def findings_table(findings: tuple[Finding, ...]) -> list[Block]:
     return table(head, rows, ends_in_words=1, texts=("node",), spare=("node", "since step"))
 
 
-_STALE_S: Final = 5.0
 _MOST_RANKS: Final = 32
 """Of a node or of several; what is wrong with others stands among the findings."""
 
 
-def live_view(found: Snapshot, now_s: float) -> View:
-    """What is going on; `now_s` says how old that is."""
-    about = f"{plural(len(found.ranks), 'rank')} of {found.world} on {found.node}"
-    age_s = now_s - found.now_s
-    if age_s > _STALE_S:
-        about += f"; the agent was last heard of {span(age_s)} ago"
-    blocks: list[Block] = [Verdict(tuple(_live_verdict(found)), about), *_figures(found)]
+def live_view(found: Snapshot, status: JobStatus) -> View:
+    """What is going on, as far as `status` says that this is known."""
+    ranks = f"{plural(len(found.ranks), 'rank')} of {found.world} on {found.node}"
+    verdict = Verdict(tuple(_live_verdict(found, status)), f"{status.state}, {ranks}")
+    blocks: list[Block] = [verdict, *_figures(found, status)]
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step goes", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
     blocks += _next(_bound_now(found))
     blocks += findings_table(found.findings)
-    blocks += _ranks(found)
+    blocks += _ranks(found, status)
     blocks += _curves(found)
     if found.past:
         past = [f"{one.kind}: {one.evidence}" for one in found.past[-5:]]
         blocks.append(Lines("Past", tuple(map(sentence, past)), is_quiet=True))
     if found.notes:
         blocks.append(Lines("Not told", tuple(map(sentence, found.notes)), is_quiet=True))
-    return View(f"Live: {found.node}", tuple(blocks))
+    return View(f"Live: {found.name or found.node}", tuple(blocks))
 
 
 def _bound_now(found: Snapshot) -> RunVerdict | None:
@@ -139,14 +146,9 @@ def _bound_now(found: Snapshot) -> RunVerdict | None:
     return run_verdict(found.seconds, found.findings, len(found.steps))
 
 
-def _live_verdict(found: Snapshot) -> Iterator[str]:
-    stops = [one for one in found.findings if one.kind.stops_the_job]
-    if stops:
-        yield f"The job stands still: {stops[0].evidence}"
-    elif found.findings:
-        yield f"{sentence(str(found.findings[0].kind))[:-1]}: {found.findings[0].evidence}"
-    elif all(one.process.is_over for one in found.ranks):
-        yield "All ranks have ended"
+def _live_verdict(found: Snapshot, status: JobStatus) -> Iterator[str]:
+    if status.reason:
+        yield sentence(status.reason)[:-1]
     elif found.step_s is None:
         yield "The first steps have not been made yet"
     else:
@@ -157,7 +159,7 @@ def _live_verdict(found: Snapshot) -> Iterator[str]:
             yield str(bound).capitalize()
 
 
-def _figures(found: Snapshot) -> list[Block]:
+def _figures(found: Snapshot, status: JobStatus) -> list[Block]:
     """Numbers that stand out, in one line."""
     parts = []
     if found.step_s:
@@ -173,29 +175,33 @@ def _figures(found: Snapshot) -> list[Block]:
     if found.goodput is not None:
         parts.append(f"goodput {percent(found.goodput, 1)}")
     lines = [" · ".join(parts)] if parts else []
-    if found.finish_s is not None and isfinite(found.finish_s[1]):
+    if status.is_current and found.finish_s is not None and isfinite(found.finish_s[1]):
         low, half, high = found.finish_s
         until = "never" if not isfinite(high) else span(high)
         lines.append(f"done in {span(half)} (P10 {span(low)}, P90 {until})")
-    return [Lines("Now", tuple(lines))] if lines else []
+    return [Lines("Now" if status.is_current else "Last seen", tuple(lines))] if lines else []
 
 
-def _ranks(found: Snapshot) -> list[Block]:
+def _ranks(found: Snapshot, status: JobStatus) -> list[Block]:
     shown = sorted(found.ranks, key=_worst_first)[:_MOST_RANKS]
     rows = [
         (
             str(one.rank),
             one.node,
-            str(one.process),
+            str(one.process) if status.is_current or one.process.is_over else "unknown",
             one.phase,
             f"{one.step:,}",
             "" if one.step_s is None else duration(one.step_s),
-            "" if one.process.is_over else duration(max(found.now_s - one.phase_since_s, 0.0)),
+            "" if one.process.is_over else duration(_silence_s(one, found, status)),
         )
         for one in sorted(shown, key=lambda one: one.rank)
     ]
     head = ("rank", "node", "process", "phase", "step", "step time", "last mark ago")
     return table(head, rows, words=4, spare=("last mark ago", "node"))
+
+
+def _silence_s(one: RankState, found: Snapshot, status: JobStatus) -> float:
+    return max(found.now_s - one.phase_since_s, 0.0) + (status.age_s or 0.0)
 
 
 def _worst_first(one: RankState) -> tuple[bool, float, int]:

@@ -303,8 +303,8 @@ def main(words: Iterable[str]) -> int:
             remove_leftovers()
             summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
+            (home / "summary.json").write_bytes(to_json(summary))  # before what may take a while
             exporters.close()
-        (home / "summary.json").write_bytes(to_json(summary))
         if agent.is_alone and (home / COMMAND_LOCK).exists():
             shutil.rmtree(home, ignore_errors=True)
     return 0

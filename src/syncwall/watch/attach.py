@@ -164,6 +164,7 @@ def _describe(home: Path, here: Place) -> None:
         "nodes": here.nodes,
         "store_host": here.address,
         "store_port": store_port(os.environ),
+        "command": sys.orig_argv,
         "server": os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
     }
     text = json.dumps(facts)

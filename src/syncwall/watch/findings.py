@@ -41,7 +41,8 @@ class Findings:
     def __init__(self, home: Path, limits: Thresholds) -> None:
         self._home, self._limits = home, limits
         self._windows: dict[int, deque[StepWindow]] = defaultdict(lambda: deque(maxlen=_LATEST))
-        self._job: deque[JobWindow] = deque(maxlen=_KEPT)
+        self.job: deque[JobWindow] = deque(maxlen=_KEPT)
+        """Its latest windows, since a rank was last started anew."""
         self._of_speed: list[Finding] = []
         self._busy: dict[FindingKey, tuple[float, Finding]] = {}
         """Busy hosts, and when they were last so: load comes and goes."""
@@ -56,7 +57,7 @@ class Findings:
     def started_anew(self, rank: int) -> None:
         """The steps of a rank that was started again begin at 0."""
         self._windows.pop(rank, None)
-        self._job.clear()
+        self.job.clear()
         self._curves = Curves()
 
     def round(
@@ -100,10 +101,10 @@ class Findings:
 
     def _speed(self, hosts: Hosts, now_s: float) -> list[Finding]:
         latest = [one for kept in self._windows.values() for one in kept]
-        done = self._job[-1].first if self._job else -1
+        done = self.job[-1].first if self.job else -1
         same = common_windows(latest)
-        self._job.extend(job_window(one) for one in same if one[0].first > done)
-        job = list(self._job)
+        self.job.extend(job_window(one) for one in same if one[0].first > done)
+        job = list(self.job)
         found = stood_out(same, self._limits, hosts) + job_slowdown(job, self._limits, hosts)
         busy = [one for one in found if one.kind is FindingKind.HOST_BUSY]
         self._busy = {k: v for k, v in self._busy.items() if now_s - v[0] < self._limits.stall_told_s}

@@ -6,11 +6,14 @@ listener that keeps it beside the rings for terminals and pages of the same mach
 `read_snapshot` and `watched_here`; `Summary` and `summary_of`, the job after its end.
 """
 
+import json
 import os
 import stat
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final, Protocol
@@ -18,6 +21,7 @@ from typing import Final, Protocol
 from syncwall.cause import Cause
 from syncwall.documents import write_whole
 from syncwall.problems import InputError
+from syncwall.watch.baseline import UsualStep, usual_step
 from syncwall.watch.devices import DeviceState
 from syncwall.watch.events import (
     FORMAT,
@@ -33,6 +37,7 @@ from syncwall.watch.events import (
     to_json,
 )
 from syncwall.watch.findings import Findings
+from syncwall.watch.job_state import JobStatus, Writer, job_name, job_status
 from syncwall.watch.place import homes
 from syncwall.watch.ranks import WatchedRank
 from syncwall.watch.speed import is_pause
@@ -102,6 +107,8 @@ class Summary:
     """Steps many times as long as usual, of the rank that has most of them."""
     held: tuple[Finding, ...] = ()
     """Of the findings, those that held to the end."""
+    usual: UsualStep | None = None
+    """None of a run that is too short."""
 
 
 _KEPT: Final = 240
@@ -150,7 +157,16 @@ class Snapshot:
     """Resolved findings, the latest last."""
     expected: Expectation | None = None
     notes: tuple[str, ...] = ()
+    name: str = ""
+    """The command of its ranks; empty before there is one."""
+    is_over: bool = False
+    """Its agent saw its end, and leaves."""
+    writer: Writer = field(default_factory=Writer)
     format: int = FORMAT
+
+    def status(self) -> JobStatus:
+        """What whoever reads this can know of the job right now."""
+        return job_status(self.writer, self.node, self.ranks, self.findings, self.now_s, is_over=self.is_over)
 
 
 class Recent:
@@ -264,14 +280,33 @@ class SnapshotFile:
 
     def __init__(self, recent: Recent, home: Path) -> None:
         self._recent, self._path = recent, home / SNAPSHOT
-        self._written_s = 0.0
+        self._written_s = -_EVERY_S
+        self._name = ""
 
     def round(self, live: Live) -> None:
         """Write if it is time."""
-        if live.now_s - self._written_s < _EVERY_S and not live.new:
+        if time.monotonic() - self._written_s < _EVERY_S and not live.new:
             return
-        self._written_s = live.now_s
-        write_whole(self._path, to_json(self._recent.snapshot()))
+        self._written_s = time.monotonic()
+        self._write()
+
+    def close(self) -> None:
+        """Say that the job is over."""
+        self._write(is_over=True)
+
+    def _write(self, *, is_over: bool = False) -> None:
+        self._name = self._name or name_in(self._path.parent)
+        if (found := self._recent.snapshot()) is not None:
+            found = replace(found, name=self._name, is_over=is_over, writer=Writer.now())
+            write_whole(self._path, to_json(found))
+
+
+def name_in(home: Path) -> str:
+    """The command of a rank that has left it in a folder."""
+    for path in home.glob("rank-*.json"):
+        with suppress(OSError, ValueError, KeyError):
+            return job_name(json.loads(path.read_text("utf-8"))["command"])
+    return ""
 
 
 def read_snapshot(home: Path) -> Snapshot:
@@ -330,4 +365,5 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
         beside_s={cause: beside[cause] for cause in sorted(beside, key=lambda c: c.order)},
         pauses=max((one.pauses for one in ranks), default=0),
         held=findings.held,
+        usual=usual_step(findings.job),
     )
