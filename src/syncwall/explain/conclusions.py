@@ -12,6 +12,7 @@ from syncwall.answer.gap import Gap
 from syncwall.explain.answer import Explanation
 from syncwall.explain.collective_benchmarks import UNPRICED, Judgement, of_nccl_tests
 from syncwall.explain.failures import Failure
+from syncwall.explain.memory import gib
 from syncwall.explain.readers import readers
 from syncwall.explain.series import FEWEST
 from syncwall.explain.stragglers import Slowdown
@@ -43,6 +44,7 @@ def _verdicts(found: Explanation) -> Iterator[Verdict]:
         yield from _of_traces(found, found.traces)
     yield from map(_of_slowdown, found.slowdowns)
     yield from _of_findings(found)
+    yield from _of_memory(found)
     yield from _of_benchmarks(found)
     for level in found.levels:
         yield from _of_log(level, found)
@@ -62,6 +64,15 @@ def _of_failure(failure: Failure) -> Iterator[Verdict]:
         why = "the ranks that waited say nothing of those that did not come"
         give = "the logs of all ranks, or flight-recorder dumps (TORCH_FR_BUFFER_SIZE=2000)"
         yield _unjudged("which rank is missing", why, give)
+
+
+def _of_memory(found: Explanation) -> Iterator[Verdict]:
+    """Memory that ran out has a finding; a snapshot without that says no size of the GPU."""
+    for one in found.memory:
+        if one.refusal is None:
+            why = "no allocation failed in what it records, and it does not say how much the GPU has"
+            give = "one that is dumped where memory runs out (in except torch.OutOfMemoryError)"
+            yield _unjudged(f"a peak of {gib(one.held_bytes)} on GPU {one.device}", why, give, one.source)
 
 
 _PASSED: Final = 4
@@ -352,6 +363,7 @@ def _of_settings(found: Explanation) -> Iterator[Verdict]:
 _JUDGED: Final = (
     FileKind.OPERATIONS,
     FileKind.FLIGHT,
+    FileKind.MEMORY,
     FileKind.NCCL_TESTS,
     FileKind.IPERF3,
     FileKind.PERFTEST,

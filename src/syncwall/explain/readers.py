@@ -17,6 +17,7 @@ from syncwall.explain.benchmarks import corruption_findings, read_measured_file
 from syncwall.explain.failures import read_words
 from syncwall.explain.finding import Finding, Severity
 from syncwall.explain.logs import nccl_findings, nsys_findings
+from syncwall.explain.memory import memory_findings, memory_words
 from syncwall.explain.remedies import price_for
 from syncwall.explain.stragglers import Slowdown, slowdown_of
 from syncwall.explain.topology_findings import check_fabric
@@ -28,6 +29,7 @@ from syncwall.read.fabric_file import FabricGraph
 from syncwall.read.failure_text import read_failure_text
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
 from syncwall.read.link_rates import LinkReading, read_iperf3, read_perftest
+from syncwall.read.memory_snapshot import read_memory_snapshot
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
@@ -177,6 +179,7 @@ def _check_findings(found: NodeCheck, _: FilesRequest) -> Iterator[Finding]:
 READERS: Final[dict[str, Reader]] = {
     FileKind.OPERATIONS: Reader(_one(slowdown_of), _operations),
     FileKind.FLIGHT: Reader(_one(read_flight_recorder), _dump),
+    FileKind.MEMORY: Reader(_one(read_memory_snapshot), memory_words, lambda what, _: memory_findings(what)),
     FileKind.NCCL_LOG: Reader(_one(read_nccl_log), _log, _log_findings),
     FileKind.NCCL_TESTS: Reader(read_nccl_tests, _nccl_tests, lambda what, _: corruption_findings(what)),
     FileKind.FABRIC: Reader(_one(read_fabric), _fabric, lambda what, _: check_fabric(what)),

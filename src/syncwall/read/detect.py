@@ -22,6 +22,7 @@ from syncwall.read.fabric_file import (
 from syncwall.read.failure_text import says_failure
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.limited import open_limited, read_xml
+from syncwall.read.memory_snapshot import is_memory_snapshot
 from syncwall.read.nccl_topology import read_nccl_topology
 from syncwall.read.topology import HostTopology
 from syncwall.read.training_log_formats import STEP_LINE
@@ -39,6 +40,7 @@ class FileKind(StrEnum):
     NCCL_LOG = "NCCL log"
     NCCL_TESTS = "nccl-tests output"
     FLIGHT = "flight-recorder dump"
+    MEMORY = "CUDA memory snapshot"
     TOPOLOGY = "topology"
     GRAPH = "NCCL graph"
     FABRIC = "fabric"
@@ -85,7 +87,7 @@ def kind_of(path: Path | str) -> FileKind:
     """What the file at `path` is; an error names what is known if it is none of these."""
     head = first_bytes(path)
     if head.startswith(b"\x80"):
-        return FileKind.FLIGHT
+        return FileKind.MEMORY if is_memory_snapshot(head) else FileKind.FLIGHT
     if head.startswith(b"PAR1"):
         return FileKind.OPERATIONS
     if head[257:262] == b"ustar":
