@@ -91,6 +91,7 @@ def _among(found: Explanation, said: str) -> str:
     traces = found.traces
     assert traces is not None
     count, world = len(traces.ranks) or 1, traces.world_size or 1
+    said += f" (ranks assumed from the {traces.ranks_from})" * bool(traces.ranks_from)
     return said if count >= world else f"{said}, seen from {count:,} of {plural(world, 'rank')}"
 
 
@@ -350,8 +351,9 @@ def _traces(job: JobTraces) -> str:
     ranks = plural(len(job.ranks) or 1, "rank")
     of = f" of {job.world_size:,}" if job.world_size else ""
     device = f" on {job.device}" if job.device else ""
+    assumed = f"; ranks assumed from the {job.ranks_from}" * bool(job.ranks_from)
     told = "" if job.ledger.found_by == "marks" else f", found by {job.ledger.found_by}"
-    return f"{ranks}{of}{device}; {plural(len(job.ledger.steps), 'step')}{told}"
+    return f"{ranks}{of}{device}; {plural(len(job.ledger.steps), 'step')}{told}{assumed}"
 
 
 def _topology(
