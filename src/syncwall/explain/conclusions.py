@@ -93,7 +93,11 @@ def _of_checks(found: Explanation) -> Iterator[Verdict]:
             expected = "; ".join(dict.fromkeys(_EXPECTED[tool] for tool in check.tool.split(", ")))
             judged = Judged(f"{', '.join(check.passed[:_PASSED])}{more}", f"{check.tool}: {expected}")
             yield Verdict(VerdictState.HEALTHY, judged, (judged,))
-        elif not check.faults:
+        if check.screen and not check.faults:
+            why = "one moment tells neither speed nor health: a kernel that waits counts as busy, too"
+            give = "a training log or a trace of the job; nvidia-smi -q for clocks and memory errors"
+            yield _unjudged("the table of nvidia-smi", why, give, check.source)
+        elif not check.passed and not check.faults:
             why = f"nothing was tested: {', '.join(check.skipped[:4]) or 'no results'}"
             yield _unjudged(
                 check.tool, why, "the output of dcgmi diag -r 3 as root on an idle node", check.source

@@ -156,7 +156,10 @@ def _training_log(log: TrainingLog) -> str:
 
 def _checks(found: NodeCheck) -> str:
     parts = {"passed": found.passed, "failed": found.faults, "skipped": found.skipped}
-    return f"{found.tool}: " + ", ".join(f"{len(all_)} {what}" for what, all_ in parts.items() if all_)
+    said = [found.screen] * bool(found.screen)
+    return f"{found.tool}: " + ", ".join(
+        [*said, *(f"{len(all_)} {what}" for what, all_ in parts.items() if all_)]
+    )
 
 
 _AFTER_CHECK: Final = {
@@ -164,6 +167,13 @@ _AFTER_CHECK: Final = {
     "network port slow": "compare with the adapters that it should equal; reseat or replace the cable",
     "GPU test failed": "take the node out, and give this output with nvidia-bug-report.sh to the vendor",
     "clocks throttled": "look at temperature, power and fans of that host; compare nvidia-smi -q -d CLOCK",
+    "GPU not readable": "look at dmesg for Xid, run dcgmi diag -r 3; drain the node if it stays so",
+    "GPU hot": "see if clocks are held back (nvidia-smi -q -d PERFORMANCE); look at fans and air",
+    "power cap differs": "set one limit for all (nvidia-smi -pl): the slowest GPU sets the pace of a job",
+    "GPU idle among busy ones": (
+        "look at the process of that GPU (py-spy dump, its log): in a hang the others wait in a collective, "
+        "which counts as busy"
+    ),
     "GPU memory error": "drain the node, reset the GPU, and replace it if the errors come back",
 }
 
@@ -233,10 +243,11 @@ def read_files(files: Mapping[str, Sequence[Path]]) -> dict[str, list[ReadFile]]
 
 
 _BESIDE: Final = {
-    FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE),
-    FileKind.TRAINING_LOG: (FileKind.FAILURE,),
+    FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE, FileKind.NODE_CHECK),
+    FileKind.TRAINING_LOG: (FileKind.FAILURE, FileKind.NODE_CHECK),
+    FileKind.NODE_CHECK: (FileKind.FAILURE,),
 }
-"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job."""
+"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job, GPUs."""
 
 
 def _among_lines(kind: FileKind, log: Path) -> list[ReadFile]:

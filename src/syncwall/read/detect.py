@@ -73,7 +73,9 @@ _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r"(?m)^\s{0,8}CA '\w|^Infiniband device '\w|\"DCGM (GPU )?Diagnostic\"", FileKind.NODE_CHECK),
     (r"(?m)^\| (Diagnostic +\| Result|[\w /]{1,40}\| (Pass|Fail|Skip)\b)", FileKind.NODE_CHECK),
     (r"(?m)Clocks (Throttle|Event) Reasons *$|^ {1,40}HW Slowdown +: ", FileKind.NODE_CHECK),
+    (r"\bNVSMI LOG\b", FileKind.NODE_CHECK),
     (STEP_LINE, FileKind.TRAINING_LOG),
+    (r"\d{1,7}MiB / {1,6}\d{1,7}MiB \|", FileKind.NODE_CHECK),
 )
 
 
@@ -104,7 +106,7 @@ def kind_of(path: Path | str) -> FileKind:
 
 _PASTED: Final = (
     "time-outs of NCCL and c10d, out of memory, tracebacks, torchrun, Xid and dmesg, Slurm, Kubernetes; "
-    "ibstat, dcgmi diag, nvidia-smi -q"
+    "ibstat, dcgmi diag, nvidia-smi, nvidia-smi -q"
 )
 """What of texts can be read."""
 Files = dict[str, list[Path]]
