@@ -19,6 +19,7 @@ from syncwall.problems import InputError
 THREADS = ROOT / "tests" / "explain" / "replays" / "threads.yaml"
 PAGE = ROOT / "docs" / "explanation" / "replays.md"
 SCORES = {"hit": 1.0, "half": 0.5, "miss": 0.0}
+LONGEST = 200
 TITLES = {"miss": "Misses", "half": "Half", "hit": "Hits"}
 
 
@@ -51,13 +52,17 @@ def replayed(thread: dict[str, Any], folder: Path) -> Replay:
         return Replay(thread["thread"], thread["answer"], "miss", said, "")
     cause = found.conclusion.cause or ""
     judgement = judged(thread, found.state, cause, is_sentence=bool(found.findings))
-    return Replay(thread["thread"], thread["answer"], judgement, str(found.verdict), next(iter(found.next), ""))
+    return Replay(
+        thread["thread"], thread["answer"], judgement, str(found.verdict), next(iter(found.next), "")
+    )
 
 
 def judged(thread: dict[str, Any], state: VerdictState, cause: str, *, is_sentence: bool) -> str:
     """hit, half or miss: what the thread's file says of this cause."""
     if thread.get("state") == "healthy":
-        return "hit" if state is VerdictState.HEALTHY else "half" if state is VerdictState.NOT_JUDGED else "miss"
+        return (
+            "hit" if state is VerdictState.HEALTHY else "half" if state is VerdictState.NOT_JUDGED else "miss"
+        )
     if state in (VerdictState.HEALTHY, VerdictState.NOT_JUDGED):
         return "miss"
     for judgement, causes in (("hit", thread["causes"]), ("half", thread["near"])):
@@ -75,8 +80,10 @@ def every_replay() -> list[Replay]:
 def replays_text() -> str:
     """The page: what stands above its first section, the score, and all threads, misses first."""
     found = every_replay()
-    head = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
-    return "\n".join([head, *_score(found), *(line for name in TITLES for line in _section(name, found))]) + "\n"
+    head = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].rstrip()
+    return (
+        "\n".join([head, *_score(found), *(line for name in TITLES for line in _section(name, found))]) + "\n"
+    )
 
 
 def _score(found: Sequence[Replay]) -> Iterator[str]:
@@ -93,13 +100,17 @@ def _section(name: str, found: Sequence[Replay]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for one in found:
         if one.judgement == name:
-            short = one.thread.removeprefix("https://github.com/").replace("/issues/", "#").replace("/pull/", "#")
-            cells = (f"[{short}]({one.thread})", one.answer, one.verdict, one.next)
-            yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+            short = (
+                one.thread.removeprefix("https://github.com/").replace("/issues/", "#").replace("/pull/", "#")
+            )
+            cells = (short, one.answer, one.verdict, one.next)
+            name_, *others = (_cell(cell) for cell in cells)
+            yield f"| [{name_}]({one.thread}) | {' | '.join(others)} |"
 
 
 def _cell(text: str) -> str:
-    """Text that a table of Markdown shows as it is."""
+    """Text that a table of Markdown shows as it is, cut if it is long."""
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()} ..."
     for sign in "\\`*_<>|":
         text = text.replace(sign, f"\\{sign}")
     return " ".join(text.split())
