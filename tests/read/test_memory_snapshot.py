@@ -1,6 +1,6 @@
 """Memory snapshots of PyTorch: the worst moment, found by going through the events.
 
-Their structure is as PyTorch documents and as 25 public snapshots have it (torch 2.0 to 2.9), on which
+Their structure is as PyTorch documents and as 25 public snapshots of 2023 to 2026 have it, on which
 the reader was tried.
 """
 

@@ -2,7 +2,7 @@
 
 A pickle of `torch.cuda.memory._dump_snapshot` holds the state at its end (segments, their blocks) and,
 with `_record_memory_history`, the last events: the state at any of their moments is that of the end
-without what came later. Keys as written by torch 2.0 to 2.13, which says what they mean in "Understanding
+without what came later. Keys as written since torch 2.0, which says what they mean in "Understanding
 CUDA Memory Usage".
 """
 
