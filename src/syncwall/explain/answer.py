@@ -33,6 +33,7 @@ from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.read.detect import FileKind, Files, read_topology
 from syncwall.read.flight_recorder import FlightDump
+from syncwall.read.memory_snapshot import DeviceMemory
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.topology import HostTopology
 
@@ -46,7 +47,7 @@ Progress = Callable[[float], None]
     "certainty=conclusion.certainty judged not_judged why next files facts",
     "ledger_s=traces.ledger.ledger hidden_s=traces.ledger.hidden step_s=traces.ledger.step_s ranks",
     "gap=gap.gaps remedies=remedies._remedy slowdowns hangs failure changed",
-    "benchmarks=benchmarks.collectives logs machines findings problems=problems.__str__",
+    "benchmarks=benchmarks.collectives logs memory machines findings problems=problems.__str__",
     benchmarks="Collectives that were timed, if the machine is known.",
     problems="What could not be read.",
 )
@@ -134,6 +135,11 @@ class Explanation(Answer):
     def logs(self) -> tuple[LogSummary, ...]:
         """Figures of training logs."""
         return tuple(one.figures for one in self.levels)
+
+    @property
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """GPUs of memory snapshots at their worst moment."""
+        return tuple(one for snapshot in _of(self.read, FileKind.MEMORY) for one in snapshot.devices)
 
     @property
     def machines(self) -> list[str]:
