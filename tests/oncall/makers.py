@@ -97,6 +97,18 @@ def _wrong(line: str, least: int, side: str) -> str:
     return " ".join(cells)
 
 
+def published(
+    folder: Path, *, collective: str, ranks: int, nodes: int, device: str, rows: str
+) -> Path:
+    """A table that somebody published: `rows` are sizes in bytes and times in µs."""
+    pairs = [row.split() for row in rows.split(",")]
+    sizes, seconds = zip(*((float(size), float(us) * 1e-6) for size, us in pairs), strict=True)
+    shown = dict(ranks=ranks, nodes=nodes, sizes=sizes, device=device, collective=collective)
+    path = folder / "table.txt"
+    path.write_text(samples.nccl_tests(seconds, **shown))  # type: ignore[arg-type]
+    return path
+
+
 def iperf3(folder: Path, *, gbit_per_s: float, streams: int = 8, again: int = 0) -> Path:
     path = folder / "iperf3.json"
     path.write_text(samples.iperf3_json(gbit_per_s, streams, again))
@@ -285,6 +297,7 @@ MAKERS: dict[str, Callable[..., Path]] = {
     one.__name__: one
     for one in (
         table,
+        published,
         iperf3,
         perftest,
         links,
