@@ -164,6 +164,7 @@ def traces(
 ) -> Path:
     """Traces of ranks in a folder; `sleeping` is time of a step in which a rank does nothing."""
     what |= {"collecting": what.get("collecting", {}) | (sleeping or {})}
+    what["size_bytes"] = float(what.get("size_bytes", 1e7))
     for trace in job.Job(**what).traces():
         if only and trace.rank not in only:
             continue

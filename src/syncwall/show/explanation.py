@@ -404,6 +404,7 @@ def _benchmarks(found: MachineCheck) -> list[Block]:
         size, reached, expected, least = one.largest
         said = "slow" if one.is_slow else "unsteady" if one.is_unsteady else "as expected"
         said = said if one.rate is not None else "too small to tell"
+        said = "slow at small sizes" if one.is_late else said
         what = f"{one.benchmark.kind}, {plural(one.benchmark.ranks, 'rank')}"
         rows.append((what, byte_size(size), rate(reached), rate(expected), rate(least), said))
     for gemm in found.gemms[:_FILES]:
