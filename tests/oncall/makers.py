@@ -169,11 +169,11 @@ def traces(
         if only and trace.rank not in only:
             continue
         asleep = sleeping is not None and trace.rank in sleeping
-        job.written(_silent(trace) if asleep else trace, folder / f"rank{trace.rank}.json.gz")
+        job.written(silent(trace) if asleep else trace, folder / f"rank{trace.rank}.json.gz")
     return folder if len(only) != 1 else folder / f"rank{only[0]}.json.gz"
 
 
-def _silent(trace: Trace) -> Trace:
+def silent(trace: Trace) -> Trace:
     """Without its garbage collection: nothing is recorded in that time."""
     keep = trace.name != job.COLLECTION
     place = np.cumsum(keep) - 1

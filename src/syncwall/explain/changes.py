@@ -162,10 +162,10 @@ class StepChange:
 
     @property
     def named(self) -> tuple[ChangeCause, ...]:
-        """The part that explains most, or the two largest."""
-        first = self.parts[:1]
-        enough = first and abs(first[0].seconds) >= NAMED_FROM * abs(self.change_s)
-        return first if enough else self.parts[:2]
+        """The part that explains most, or the two largest; none that is next to nothing."""
+        change = abs(self.change_s)
+        large = tuple(one for one in self.parts[:2] if abs(one.seconds) >= MATTERS * change)
+        return large[:1] if large and abs(large[0].seconds) >= NAMED_FROM * change else large
 
 
 def difference(now: Day, good: Sequence[Day]) -> StepChange:
