@@ -31,6 +31,9 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "steps": ("accuracy.steps:steps", "real steps beside recorded ones, on this machine"),
         "contention": ("accuracy.contention:contention", "real flows on shared links (root)"),
     },
+    "oncall": {
+        "": ("tests.oncall.score:oncall", "what explain says of on-call cases, beside their answers"),
+    },
     "decisions": {
         "": ("accuracy.decisions:decisions", "regret of what is chosen and recommended"),
     },

@@ -12,8 +12,14 @@ from syncwall.explain.answer import Explanation
 from syncwall.explain.verdict import EXIT_CODES, VerdictState
 from syncwall.measure.kernel_times import KernelRow, TimedKernel
 from syncwall.work.operations import Gemm
-from tests.explain.benchmarks.samples import SIZES, iperf3_json, nccl_tests, perftest, seconds_on
-from tests.explain.benchmarks.test_links import result
+from tests.explain.benchmarks.samples import (
+    SIZES,
+    iperf3_json,
+    nccl_tests,
+    perftest,
+    result,
+    seconds_on,
+)
 from tests.explain.traces.job import Job, written
 from tests.read.nccl_samples import flight, nccl_log, nsys
 

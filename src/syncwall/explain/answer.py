@@ -6,7 +6,7 @@ Holds `Explanation` and `explain`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from syncwall.answer.gap import Suspect
 from syncwall.answer.improvements import Improvement
@@ -93,6 +93,8 @@ class Explanation(Answer):
     """What would explain the gap to the prediction, the likeliest first."""
     levels: tuple[Level, ...] = ()
     """Training logs beside what the run should show."""
+    pasted: str = ""
+    """The file in which standard input was kept while it was read."""
     remedies: tuple[Improvement, ...] = ()
     """What would help against the verdict as the predictor prices it, the most first."""
 
@@ -121,6 +123,11 @@ class Explanation(Answer):
     def exit_code(self) -> int:
         """0 healthy, 1 wrong, 3 if nobody can tell."""
         return EXIT_CODES[self.state]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data; standard input is "-", whatever file it was kept in."""
+        found: dict[str, Any] = _renamed(super().to_dict(), self.pasted) if self.pasted else super().to_dict()
+        return found
 
     def __repr__(self) -> str:
         read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
@@ -158,6 +165,16 @@ class Explanation(Answer):
         return self.state is VerdictState.WRONG
 
 
+def _renamed(found: Any, pasted: str) -> Any:
+    """Plain data with "-" for the name of a file."""
+    if isinstance(found, dict):
+        return {key: _renamed(one, pasted) for key, one in found.items()}
+    if isinstance(found, list):
+        return [_renamed(one, pasted) for one in found]
+    return found.replace(pasted, STANDARD_INPUT) if isinstance(found, str) else found
+
+
+STANDARD_INPUT: Final = "-"
 _ANYTHING = FilesRequest()
 
 
@@ -189,7 +206,8 @@ def explain(
     hosts = tuple((one, machine or _first(likely[one.source])) for one in topologies)
     checked = check_machine(read, machine, seen)
     found = worst_first((*_findings(read, hosts, question), *checked.findings))
-    beside = _gap(traces, before, predicted)
+    alike = changed is None or changed.days > 0
+    beside = _gap(traces, before, predicted) if alike else None
     levels = tuple(
         level_of(log, question.run, predicted, machine) for log in _of(read, FileKind.TRAINING_LOG)
     )

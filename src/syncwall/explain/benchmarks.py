@@ -17,6 +17,7 @@ from syncwall.describe import Cluster, Device
 from syncwall.describe.reading import validated
 from syncwall.documents import read_document
 from syncwall.explain.collective_benchmarks import (
+    SMALL_MOST,
     CollectiveBenchmark,
     FaultKind,
     Judgement,
@@ -150,6 +151,17 @@ def collective_findings(said: Judgement, machines: Sequence[Cluster]) -> Iterato
             "a fault slows all large sizes down; single ones suffer from other jobs on the network",
             "run it again, alone or at another hour, with more iterations (-n 100)",
             said.benchmark.source,
+        )
+    elif said.is_late:
+        table = said.benchmark
+        yield Finding(
+            "suspect",
+            f"small sizes of {table.kind} of {plural(table.ranks, 'rank')} take {said.small:.2g} times as long "
+            f"as {said.machine.name} should need",
+            f"what each call waits for, whatever it moves; healthy machines need at most {SMALL_MOST:.2g} times",
+            "NCCL_DEBUG=INFO: NET/Socket, or processes that are not pinned beside their GPU; other programs on "
+            "the host's cores; then run it again with more iterations (-n 100)",
+            table.source,
         )
     elif said.rate is not None and said.rate < _FAST * said.limits.least and len(machines) == 1:
         yield Finding(

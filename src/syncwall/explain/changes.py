@@ -22,7 +22,7 @@ from syncwall.explain.benchmark_changes import (
     timed_benchmarks,
 )
 from syncwall.explain.finding import Finding
-from syncwall.explain.series import FEWEST
+from syncwall.explain.series import FEWEST, deviation, first_above
 from syncwall.explain.setting_changes import SettingChange, changed_settings, settings_of
 from syncwall.explain.traces.job_traces import JobTraces, explain_traces, job_of, summaries
 from syncwall.explain.traces.rank import KINDS, RankSummary
@@ -113,8 +113,6 @@ _SURE: Final = 4.0
 NAMED_FROM: Final = 0.5
 """Share of the change that one part must explain to be named alone."""
 _RESAMPLES: Final = 200
-_PATIENCE: Final = 0.8
-"""Share of the steps from a first bad one on that must be bad, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +162,10 @@ class StepChange:
 
     @property
     def named(self) -> tuple[ChangeCause, ...]:
-        """The part that explains most, or the two largest."""
-        first = self.parts[:1]
-        enough = first and abs(first[0].seconds) >= NAMED_FROM * abs(self.change_s)
-        return first if enough else self.parts[:2]
+        """The part that explains most, or the two largest; none that is next to nothing."""
+        change = abs(self.change_s)
+        large = tuple(one for one in self.parts[:2] if abs(one.seconds) >= MATTERS * change)
+        return large[:1] if large and abs(large[0].seconds) >= NAMED_FROM * change else large
 
 
 def difference(now: Day, good: Sequence[Day]) -> StepChange:
@@ -179,20 +177,20 @@ def difference(now: Day, good: Sequence[Day]) -> StepChange:
     between = float(days.max() - days.min())
     least = max(MATTERS * float(np.median(before)), _SURE * within**0.5, between)
     parts = _ordered(_parts(*_medians(now, good)), change, now.ranks)
+    first = first_above(now.step_s, float(np.median(before)) + least) if change > least else None
     return StepChange(
         float(np.median(before)),
         float(np.median(now.step_s)),
         least,
         parts,
         _same_verdict(now, good, change, least, parts),
-        _first_bad(now, float(np.median(before)) + least) if change > least else None,
+        None if first is None else int(now.numbers[first]),
     )
 
 
 def _error(step_s: Any) -> float:
     """Standard error of the median of the steps of a day, from their absolute deviations."""
-    spread = 1.4826 * float(np.median(np.abs(step_s - np.median(step_s))))
-    return float(1.2533 * spread / len(step_s) ** 0.5)
+    return float(1.2533 * deviation(step_s) / len(step_s) ** 0.5)
 
 
 def _medians(now: Day, good: Sequence[Day], rng: np.random.Generator | None = None) -> tuple[Any, Any]:
@@ -262,15 +260,6 @@ def _same_verdict(
             first = _ordered(_parts(*_medians(now, good, rng)), change, now.ranks)[:1]
             same += not parts or (bool(first) and first[0].kind == parts[0].kind)
     return same / _RESAMPLES
-
-
-def _first_bad(now: Day, limit_s: float) -> int | None:
-    """The first step above the limit after which most are, if good ones come before it."""
-    bad = now.step_s > limit_s
-    for at in np.flatnonzero(bad).tolist():
-        if bad[at:].mean() >= _PATIENCE:
-            return int(now.numbers[at]) if at > 0 else None
-    return None
 
 
 _SHARE: Final = 0.1
@@ -432,6 +421,8 @@ def what_changed(
     settings = changed_settings(*both)
     timed = list(timed_benchmarks(read_now)), list(timed_benchmarks(read_before))
     benchmarks = tuple(changed_benchmarks(*timed))
+    ranks = {one.rank for one in now.summaries} if now is not None else set()
+    good = [day for day in good if ranks.intersection(day.ranks)]  # other ranks are no other day
     compared, kinds = _compared(now, good, both, benchmarks, timed[0])
     logged = logged_difference(read_now, read_before)
     if logged is not None:
@@ -440,7 +431,8 @@ def what_changed(
             (f"{plural(lines, 'line')} of a training log", *compared),
             kinds | {FileKind.TRAINING_LOG},
         )
-    every = {*read_now, *read_before} | ({FileKind.TRACE} if now is not None or good else set())
+    traced = {FileKind.TRACE} if now is not None or before is not None else set()
+    every = {*read_now, *read_before} | traced
     known = Changed(
         len(good),
         None,
@@ -452,7 +444,8 @@ def what_changed(
     if now is None or not good:
         if logged is not None:
             known = replace(known, days=len(read_before[FileKind.TRAINING_LOG]), difference=logged)
-        return known if set(read_now) & set(read_before) else None
+        is_both = set(read_now) & set(read_before) or (now is not None and before is not None)
+        return known if is_both else None
     day = day_of(now, "now")
     found = difference(day, good)
     if not found.is_changed:
@@ -480,14 +473,17 @@ def logged_difference(now: Files, before: Files) -> StepChange | None:
     least = max(MATTERS * usual, _SURE * within**0.5, max(medians) - min(medians))
     change = float(np.median(step_s)) - usual
     sure = _drawn_alike(step_s, old_s, change, least)
-    return StepChange(usual, usual + change, least, (), sure, what=one.what)
+    first = first_above(step_s, usual + least) if change > least else None
+    since = None if first is None else int(one.steps[first])
+    return StepChange(usual, usual + change, least, (), sure, since, what=one.what)
 
 
 def _step_times(log: TrainingLog) -> Pace:
     """Seconds of the steps after the warm-up, where the log tells them in any way."""
     pace = pace_of(log)
     seconds = seconds_of_steps(log)[np.isin(log.steps, pace.steps)]
-    return replace(pace, seconds=seconds[np.isfinite(seconds)], what="step")
+    known = np.isfinite(seconds)
+    return replace(pace, seconds=seconds[known], steps=pace.steps[known], what="step")
 
 
 def _drawn_alike(now_s: Any, before_s: Any, change: float, least: float) -> float:

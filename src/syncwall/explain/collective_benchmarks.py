@@ -339,6 +339,8 @@ MANY_RANKS: Final = 256
 CROWDED: Final = HealthyLimits(0.88, 1.30)
 """With more ranks than that, which share the network with others: 11 tables, 9 of them from 0.92 to
 1.27, two 1.61 and 1.62."""
+SMALL_MOST: Final = 6.0
+"""Most of small sizes: of 96 public tables of healthy machines the slowest is at 5.7, the next at 3.4."""
 _SHARE: Final = 0.25
 """Of the sizes, the share that must be faster than what counts: single sizes are disturbed by
 others on a shared network, a fault slows all of them down."""
@@ -389,6 +391,11 @@ class Judgement:
     def is_unsteady(self) -> bool:
         """True if only the largest sizes are slow, as on a busy network."""
         return not self.is_slow and (self.largest_only or 0.0) > self.limits.most
+
+    @property
+    def is_late(self) -> bool:
+        """True if nothing but small sizes is slow, beyond all healthy machines."""
+        return not (self.is_slow or self.is_unsteady) and (self.small or 0.0) > SMALL_MOST
 
     @property
     def largest(self) -> tuple[float, float, float, float]:

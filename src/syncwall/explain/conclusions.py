@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.answer.gap import Gap
+from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
 from syncwall.explain.collective_benchmarks import UNPRICED, Judgement, of_nccl_tests
 from syncwall.explain.failures import Failure
@@ -138,6 +139,9 @@ def _of_change(found: Explanation) -> Iterator[Verdict]:
     for kind in changed.not_compared:
         why = "files of this kind are not on both sides, or hold nothing that both have"
         give = "the same kind of file of both days"
+        if kind == FileKind.TRACE and found.traces is not None and found.against is not None:
+            why = "they are of other ranks than the baseline, which differ on any day"
+            give = "the same ranks of both days; or all ranks of one, without --against"
         yield Verdict(VerdictState.NOT_JUDGED, NotJudged(kind, why, give))
     if slower or judged:
         unproven = bool(changed.settings) and step is None and not changed.benchmarks
@@ -158,21 +162,30 @@ def _of_traces(found: Explanation, traces: JobTraces) -> Iterator[Verdict]:
     if ledger.found_by == "whole trace":
         why = "no step is marked in it and no optimizer or period tells them"
         give = "call profiler.step() after each step, and record three steps or more"
-        yield Verdict(VerdictState.NOT_JUDGED, NotJudged("the trace", why, give))
+        yield _unjudged("the trace", why, give)
         return
     largest, share = ledger.largest_wait
+    steps = len(ledger.steps)
     several = (traces.world_size or 1) > 1
-    whole = f"{plural(len(ledger.steps), 'step')} of {_of_all(traces)}"
+    alone = f"rank {traces.rank or 0} alone"
+    others = f"the traces of the other ranks ({_of_all(traces)} is here)"
+    judged = (Judged(f"{plural(steps, 'step')} of {_of_all(traces)}", "a step without waiting"),)
     if largest is not None and several and largest.is_exposed:
         why = f"{largest} takes {share:.0%} of the step, in which it may wait for a slower rank"
-        give = f"the traces of the other ranks ({_of_all(traces)} is here)"
-        yield Verdict(VerdictState.NOT_JUDGED, NotJudged(f"rank {traces.rank or 0} alone", why, give))
-    elif largest is not None and share >= COSTLY and ledger.on_device:
-        judged = Judged(whole, "a step without waiting")
-        yield Verdict(VerdictState.WRONG, traces, (judged,), str(largest), share)
+        yield _unjudged(alone, why, others)
+    elif largest is Cause.IDLE_HOST and not ledger.on_device:
+        why = f"nothing was recorded for {share:.0%} of the step: what the host does there is not known"
+        yield _unjudged("the trace", why, "a trace with the device (ProfilerActivity.CUDA) and with_stack=True")
+    elif largest is not None:
+        proven = share >= COSTLY and steps >= FEW_STEPS and largest is not Cause.UNEXPLAINED
+        state = VerdictState.WRONG if proven else VerdictState.SUSPECT
+        yield Verdict(state, traces, judged, str(largest), share)
+    elif several:
+        yield _unjudged(alone, "it does not wait: it may be the one that others wait for", others)
+    elif steps == 1:
+        yield _unjudged("the trace", "one step may be like no other", "a trace of five steps or more")
     else:
-        judged = Judged(whole, "a step without waiting")
-        yield Verdict(VerdictState.HEALTHY, traces, (judged,), explained=share)
+        yield Verdict(VerdictState.HEALTHY, traces, judged, explained=share)
 
 
 def _of_gap(found: Explanation) -> Verdict:
@@ -194,6 +207,11 @@ def _of_ranks(ranks: RanksVerdict, traces: JobTraces) -> Verdict:
     steps = len(ranks.skew.wait_s)
     judged = (Judged(f"{plural(steps, 'step')} of {_of_all(traces)}", "each other"),)
     if ranks.kind == "clean":
+        if len(traces.ranks) < (traces.world_size or 1):
+            why = "none of them waits for another of them; the ranks that are missing may be slow"
+            return _unjudged(_of_all(traces), why, "the traces of the other ranks")
+        if steps == 1:
+            return _unjudged(_of_all(traces), "one step may be like no other", "traces of five steps or more")
         return Verdict(VerdictState.HEALTHY, ranks, judged)
     proven = ranks.explained >= PROVEN and steps >= FEW_STEPS and ranks.kind != "unexplained"
     state = VerdictState.WRONG if proven else VerdictState.SUSPECT
@@ -234,7 +252,7 @@ def _of_benchmarks(found: Explanation) -> Iterator[Verdict]:
     """Benchmarks beside their machine; slow ones have a finding, which is a verdict already."""
     checked = found.benchmarks
     for said in checked.collectives:
-        if not (said.is_slow or said.is_unsteady):
+        if not (said.is_slow or said.is_unsteady or said.is_late):
             yield _of_collective(said)
     for gemm in checked.gemms:
         if not gemm.is_slow:

@@ -13,7 +13,7 @@ from typing import Final
 
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.describe import Cluster, Run, lookup
-from syncwall.explain.answer import Explanation
+from syncwall.explain.answer import STANDARD_INPUT, Explanation
 from syncwall.explain.answer import explain as answer
 from syncwall.explain.readers import FilesRequest
 from syncwall.explain.traces.rank_comparison import RanksVerdict
@@ -60,33 +60,33 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         ray=ray,
         store=None if store is None else Path(store),
     )
-    with _pasted(_paths(paths)) as given:
-        return answer(given, question, against=_paths(against), progress=progress, so_far=so_far)
+    with _pasted(_paths(paths)) as (given, pasted):
+        found = answer(given, question, against=_paths(against), progress=progress, so_far=so_far)
+        return replace(found, pasted=pasted)
 
 
 def _paths(given: Paths) -> list[Path]:
     return [Path(given)] if isinstance(given, str | Path) else [Path(one) for one in given]
 
 
-_STANDARD_INPUT: Final = "-"
 _MOST_BYTES: Final = 256 << 20
 
 
 @contextmanager
-def _pasted(paths: list[Path]) -> Iterator[list[Path]]:
-    """`paths` with what standard input holds in place of "-"."""
-    if all(str(path) != _STANDARD_INPUT for path in paths):
-        yield paths
+def _pasted(paths: list[Path]) -> Iterator[tuple[list[Path], str]]:
+    """`paths` with what standard input holds in place of "-", and the file that holds it."""
+    if all(str(path) != STANDARD_INPUT for path in paths):
+        yield paths, ""
         return
     with TemporaryDirectory() as directory:
         pasted = Path(directory, "standard-input")
         raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
         if len(raw) > _MOST_BYTES:
-            raise InputError.of("is larger than 256 MiB: write it to a file", file=_STANDARD_INPUT)
+            raise InputError.of("is larger than 256 MiB: write it to a file", file=STANDARD_INPUT)
         pasted.write_bytes(raw)
         try:
-            yield [pasted if str(path) == _STANDARD_INPUT else path for path in paths]
+            yield [pasted if str(path) == STANDARD_INPUT else path for path in paths], str(pasted)
         except InputError as error:
             name = str(pasted)
-            problems = (replace(one, file=one.file.replace(name, _STANDARD_INPUT)) for one in error.problems)
+            problems = (replace(one, file=one.file.replace(name, STANDARD_INPUT)) for one in error.problems)
             raise InputError(problems) from None

@@ -1,6 +1,6 @@
 """Laws of a series of times: shifts of its level, drift, outliers, and their period.
 
-Holds `level_shifts`, `drift_of`, `outliers_of` and `period_of`, functions of arrays. All work on
+Holds `level_shifts`, `first_above`, `drift_of`, `outliers_of` and `period_of`, functions of arrays. All work on
 logarithms and on medians, so that spikes hide nothing and are nothing but spikes. Thresholds are such
 that noise alone is silent, also noise with heavy tails, of two kinds in turn or with a memory.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.outliers import TO_DEVIATION
+from syncwall.outliers import TO_DEVIATION, middle_and_spread
 
 FEWEST: Final = 5
 """Values below which a series is not judged."""
@@ -31,6 +31,8 @@ _NOISE: Final = 8.0
 _RARE: Final = 0.2
 """Share of a series up to which outliers are left out; more of them are another kind of step."""
 _SEGMENTS: Final = 6
+_PATIENCE: Final = 0.8
+"""Share of the steps from a first bad one on that must be bad, too."""
 _CHOSEN: Final = 300
 """Steps of which every pair has its slope taken."""
 _AS_WELL: Final = 1.15
@@ -68,6 +70,14 @@ def level_shifts(values: Any) -> list[Shift]:
         del cuts[int(np.argmin(steps))]
     pairs = zip(cuts, medians[:-1], medians[1:], strict=True)
     return [Shift(at, float(np.exp(a)), float(np.exp(b))) for at, a, b in pairs]
+
+
+def first_above(values: Any, limit: float) -> int | None:
+    """Index of the first value above the limit after which most are, if good ones come before it."""
+    bad = np.asarray(values) > limit
+    staying = np.cumsum(bad[::-1])[::-1] >= _PATIENCE * np.arange(len(bad), 0, -1)
+    at = np.flatnonzero(bad & staying)
+    return int(at[0]) if len(at) and at[0] > 0 else None
 
 
 def _cuts(logs: Any, begin: int, end: int, most: int) -> Iterator[int]:
@@ -134,7 +144,7 @@ def _error(part: Any, least_spread: float = 0.0) -> float:
 
 def deviation(values: Any) -> float:
     """Standard deviation of the bulk of `values`."""
-    return float(TO_DEVIATION * np.median(np.abs(values - np.median(values))))
+    return TO_DEVIATION * middle_and_spread(values.tolist())[1]
 
 
 def rolling_median(values: Any, window: int) -> Any:

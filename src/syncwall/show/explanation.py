@@ -45,6 +45,9 @@ _AGAINST_WAITS: Final = {
 }
 
 
+_LATE_HOST: Final = "look at what its host does then (py-spy dump), and for other programs on its cores"
+
+
 def verdict(found: Explanation) -> str:
     """The worst that can be concluded, in one line; after its state, where that is in doubt."""
     one = found.conclusion
@@ -164,7 +167,8 @@ def _after_findings(found: Explanation) -> Iterator[str]:
     """What to do about what was found in single files, or in traces."""
     ranks = found.ranks if found.ranks is not None and found.ranks.kind != "clean" else None
     if ranks is not None:
-        yield ranks.next
+        asleep = ranks.cause is not None and ranks.cause.kind == "host" and ranks.kind == "slow worker"
+        yield _LATE_HOST if asleep else ranks.next
         yield from _drained(ranks)
     for slow in found.slowdowns:
         if slow.collect:
@@ -408,6 +412,7 @@ def _benchmarks(found: MachineCheck) -> list[Block]:
         size, reached, expected, least = one.largest
         said = "slow" if one.is_slow else "unsteady" if one.is_unsteady else "as expected"
         said = said if one.rate is not None else "too small to tell"
+        said = "slow at small sizes" if one.is_late else said
         what = f"{one.benchmark.kind}, {plural(one.benchmark.ranks, 'rank')}"
         rows.append((what, byte_size(size), rate(reached), rate(expected), rate(least), said))
     for gemm in found.gemms[:_FILES]:

@@ -8,6 +8,7 @@ import numpy as np
 
 import syncwall as sw
 from syncwall.explain.collective_benchmarks import expected_seconds
+from syncwall.measure.result import JobFacts, Result
 from syncwall.work.operations import CollectiveKind
 
 SIZES = tuple(float(2**power) for power in range(10, 34))
@@ -95,3 +96,10 @@ def perftest(gbit_per_s: float, device: str = "mlx5_0", unit: str = "Gb") -> str
  65536      5000             {rate:.2f}             {rate:.2f} \t\t   0.374547
 ---------------------------------------------------------------------------------------
 """
+
+
+def result(kind: str, data: dict[str, Any], device: str = H100) -> str:
+    """What `syncwall measure` writes."""
+    job = JobFacts(backend="nccl", device=device, hosts=("a", "a", "b", "b"))
+    made = Result.model_validate({"kind": kind, "job": job, "hosts": (), "data": data})
+    return made.model_dump_json()

@@ -1,18 +1,15 @@
 """Links and kernels: iperf3, perftest and results of `syncwall measure`, read and judged."""
 
-from typing import Any
-
 import pytest
 
 import syncwall as sw
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import gemm_alone_seconds
 from syncwall.measure.kernel_times import KernelRow, TimedKernel
-from syncwall.measure.result import JobFacts, Result
 from syncwall.problems import InputError
 from syncwall.read.link_rates import read_iperf3, read_perftest
 from syncwall.work.operations import Gemm
-from tests.explain.benchmarks.samples import IPERF3, iperf3_json, perftest
+from tests.explain.benchmarks.samples import IPERF3, iperf3_json, perftest, result
 
 
 def test_text_and_json_of_iperf3_are_read(tmp_path):
@@ -79,13 +76,6 @@ def test_the_slow_one_of_several_is_named_without_a_machine(tmp_path):
     found = sw.explain(tmp_path)
     assert found.is_bad
     assert found.findings[0].what.startswith("mlx5_3 reaches 200 Gb/s")
-
-
-def result(kind: str, data: dict[str, Any], device: str = "NVIDIA H100 80GB HBM3") -> str:
-    """What `syncwall measure` writes."""
-    job = JobFacts(backend="nccl", device=device, hosts=("a", "a", "b", "b"))
-    made = Result.model_validate({"kind": kind, "job": job, "hosts": (), "data": data})
-    return made.model_dump_json()
 
 
 def test_the_suspects_of_measure_links_are_wrong(tmp_path):

@@ -139,7 +139,8 @@ def written(trace: Trace, path: Path) -> Path:
     ]
     for event in events:
         if event["name"] == NAMES[MEETING]:
-            event["args"] = {"Input Dims": [[2_500_000]], "Input type": ["float"]}
+            size = next(iter(trace.collectives.values())).bytes or 0.0
+            event["args"] = {"Input Dims": [[round(size / 4)]], "Input type": ["float"]}
     events += [
         {
             "ph": "X",
