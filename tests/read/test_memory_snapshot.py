@@ -1,6 +1,6 @@
 """Memory snapshots of PyTorch: the worst moment, found by going through the events.
 
-Their structure is as PyTorch documents and as 25 public snapshots of 2023 to 2026 have it, on which
+Their structure is as PyTorch documents and as 26 public snapshots of 2023 to 2026 have it, on which
 the reader was tried.
 """
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from syncwall.explain.answer import explain
 from syncwall.explain.verdict import VerdictState
 from syncwall.problems import InputError
+from syncwall.read import memory_snapshot
 from syncwall.read.detect import FileKind, kind_of
 from syncwall.read.memory_snapshot import read_memory_snapshot
 
@@ -115,6 +116,26 @@ def test_the_line_is_the_programs_own_and_the_phase_that_of_the_innermost_frame(
     ]
 
 
+def test_a_line_of_a_package_is_named_with_the_line_that_called_it(tmp_path):
+    packages = "/env/lib/python3.12/site-packages"
+    stack = [
+        *frames(
+            "??:0 at::empty",
+            f"{TORCH}/nn/functional.py:2 linear",
+            f"{packages}/transformers/llama.py:9 forward",
+        ),
+        *frames(
+            f"{TORCH}/nn/modules/module.py:1 _call_impl",
+            "/home/me/train.py:5 main",
+            "/env/lib/python3.12/runpy.py:1 run",
+        ),
+    ]
+    (found,) = read_memory_snapshot(written(tmp_path, [], [event("alloc", 1, GIB, stack)])).devices
+    (one,) = found.holders
+    assert one.line == f"{packages}/transformers/llama.py:9 forward"
+    assert one.called_in == "/home/me/train.py:5 main"
+
+
 def test_memory_that_ran_out_is_wrong_and_says_what_would_fit(tmp_path):
     trace = [
         event("alloc", 1 << 40, 6 * GIB, FORWARD),
@@ -188,11 +209,13 @@ def test_what_is_no_snapshot_is_an_input_problem(root, tmp_path):
         read_memory_snapshot(path)
 
 
-def test_lists_that_are_shared_cost_no_more_than_the_limit(tmp_path):
+def test_lists_that_are_shared_cost_no_more_than_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_snapshot, "_PARTS", 10_000)
     shared: list[Any] = [{"size": 1, "state": "active_allocated", "frames": FORWARD}] * 3_000
     many = [{"device": 0, "address": 0, "total_size": 1, "blocks": shared}] * 3_000
     found = read_memory_snapshot(written(tmp_path, many, []))
     assert "could not be read" in found.problems[0].message
+    assert found.devices[0].held_bytes <= 10_000
 
 
 @given(

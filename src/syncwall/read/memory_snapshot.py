@@ -24,7 +24,7 @@ _LINES: Final = 200
 """Lines of a program that are kept, the largest first."""
 _KEYS: Final = (b"segments", b"device_traces")
 
-_UNRECORDED: Final = (("", "no stack recorded"), ("", "before the recording"))
+_UNRECORDED: Final = (("", "", "no stack recorded"), ("", "", "before the recording"))
 _PHASES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
     (phase, re.compile(pattern))
     for phase, pattern in (
@@ -45,7 +45,9 @@ class Holder:
     """Memory that was allocated by one line of a program, and is held."""
 
     line: str
-    """file:line function, the program's own before those of libraries; empty if none was recorded."""
+    """file:line function, the innermost outside of PyTorch; empty if none was recorded."""
+    called_in: str
+    """The innermost line of the program's own, if the line is of a package."""
     phase: str
     """What the program was doing there."""
     held_bytes: int
@@ -143,7 +145,7 @@ class _Reader:
         self._source = source
         self._left = _PARTS
         self._seen: dict[int, _Frames] = {}
-        self._stacks: list[tuple[str, str]] = list(_UNRECORDED)
+        self._stacks: list[tuple[str, str, str]] = list(_UNRECORDED)
 
     def devices(self, segments: list[Any], traces: list[Any]) -> Iterator[DeviceMemory]:
         """Of every GPU of which something is known."""
@@ -189,7 +191,7 @@ class _Reader:
             action, size = item.get("action"), _whole(item.get("size"))
             address = _whole(item.get("addr"))
             if action == "oom" and size is not None:
-                line, _ = self._stacks[self._stack(item.get("frames"))]
+                line, *_ = self._stacks[self._stack(item.get("frames"))]
                 free = _whole(item.get("device_free")) or 0
                 refused = len(events), moment, Refusal(size, free, line)
             elif action in _RESERVES and size is not None:
@@ -217,13 +219,13 @@ class _Reader:
         )
 
     def _holders(self, held: dict[int, _Block]) -> tuple[tuple[Holder, ...], dict[str, int]]:
-        lines: dict[tuple[str, str], list[int]] = {}
+        lines: dict[tuple[str, str, str], list[int]] = {}
         phases: dict[str, int] = {}
         for size, stack in held.values():
             line = lines.setdefault(self._stacks[stack], [0, 0])
             line[0] += size
             line[1] += 1
-            phase = self._stacks[stack][1]
+            phase = self._stacks[stack][-1]
             phases[phase] = phases.get(phase, 0) + size
         made = (Holder(*where, *count) for where, count in lines.items())
         largest = sorted(made, key=lambda one: (-one.held_bytes, one.line))
@@ -291,21 +293,26 @@ def _after(events: list[_Event], before: dict[int, _Block]) -> dict[int, _Block]
     return held
 
 
-def _told(frames: list[Any]) -> tuple[str, str]:
-    """The innermost line of the program's own, else of a library, and what was being done."""
+def _told(frames: list[Any]) -> tuple[str, str, str]:
+    """The innermost line outside of PyTorch, the program's own above it, and what was being done."""
     known = [frame for frame in frames[:_FRAMES] if isinstance(frame, dict)]
     lines = [
         f"{plain_text(one.get('filename'), 400)}:{_whole(one.get('line')) or 0} {plain_text(one.get('name'))}"
         for one in known
     ]
     python = [line for line in lines if _PYTHON.search(line)]
-    own = [line for line in python if not _LIBRARY.search(line)]
+    outside = [line for line in python if not _PYTORCH.search(line)]
+    own = next((line for line in outside if not _PACKAGE.search(line)), "")
+    line = (outside or python or [""])[0]
     phases = (phase for line in lines for phase, pattern in _PHASES if pattern.search(line))
-    return (own or python or [""])[0], next(phases, "other")
+    return line, own if own != line else "", next(phases, "other")
 
 
 _PYTHON: Final = re.compile(r"\.py:\d|^<ipython|/ipykernel_|^<string>|^Cell ")
-_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/torch/|/lib/python3|torchinductor_|^<string>")
+_PACKAGE: Final = re.compile(r"/(?:site|dist)-packages/")
+_PYTORCH: Final = re.compile(
+    r"/torch/|torchinductor_|^<string>|/lib/python3[.\d]*/(?!(?:site|dist)-packages/)"
+)
 
 
 def _whole(value: Any) -> int | None:

@@ -435,7 +435,7 @@ def _memory(devices: Sequence[DeviceMemory]) -> list[Block]:
     for one in devices:
         who = f"GPU {one.device} at {'the failure' if one.refusal else 'the peak'}"
         who += f" of {Path(one.source).name}" * (len({other.source for other in devices}) > 1)
-        blocks += table((who, "GiB", "share", "blocks", "allocated in"), _by_line(one))
+        blocks += table((who, "GiB", "share", "blocks", "called in", "allocated in"), _by_line(one))
         blocks += table(("allocated in", "GiB", "share"), _by_phase(one))
     return blocks
 
@@ -444,9 +444,10 @@ def _by_line(one: DeviceMemory) -> Iterator[tuple[str, ...]]:
     for holder in one.holders[:_HOLDERS]:
         line = holder.line or "(no line of Python)"
         short = line if len(line) <= _LONGEST_LINE else f"...{line[3 - _LONGEST_LINE :]}"
-        yield short, *_amount(holder.held_bytes, one), f"{holder.blocks:,}", holder.phase
+        called = Path(holder.called_in).name
+        yield short, *_amount(holder.held_bytes, one), f"{holder.blocks:,}", called, holder.phase
     if rest := one.held_bytes - sum(holder.held_bytes for holder in one.holders[:_HOLDERS]):
-        yield "other lines", *_amount(rest, one), "", ""
+        yield "other lines", *_amount(rest, one), "", "", ""
 
 
 def _by_phase(one: DeviceMemory) -> Iterator[tuple[str, ...]]:
