@@ -1,7 +1,7 @@
 """Faults in real Gloo jobs, told by `syncwall watch` and by TraceML (PyPI `traceml-ai`) side by side.
 
 The same script, two ranks under torchrun, one tool after the other. Right is who names the fault
-and, where one rank has it, the rank: live within `STEPS_LATE` steps or `LATE_S` for `watch`, anywhere
+and, where one rank has it, the rank: told live within `STEPS_LATE` steps or `LATE_S` for `watch`, anywhere
 in what it prints or in its final summary for TraceML. Anything severe in a healthy run is a false alarm.
 """
 
@@ -167,7 +167,7 @@ def _ended(words: list[str], variables: dict[str, Any], *, hangs: bool) -> str:
     """What the command printed; one that hangs is interrupted."""
     given = os.environ | {"OMP_NUM_THREADS": "1"} | {name.upper(): str(it) for name, it in variables.items()}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    done = subprocess.Popen(words, env=given, start_new_session=True, **pipes)
+    done: subprocess.Popen[str] = subprocess.Popen(words, env=given, start_new_session=True, **pipes)
     limit_s = PATIENCE_S + COMPUTE_S * STEPS if hangs else LIMIT_S
     try:
         return done.communicate(timeout=limit_s)[0]
@@ -185,8 +185,8 @@ def _watch(fault: Fault, variables: dict[str, Any]) -> tuple[bool, bool, str]:
         events = Path(folder, "events.jsonl")
         words = [sys.executable, "-m", "syncwall", "watch", "--events", str(events), "--", *_torchrun()]
         _ended(words, variables, hangs=fault.hangs)
-        found = events_of(events, "finding")
-    named = [one for one in found if one["kind"] in fault.findings and _is_soon(one, variables)]
+        found, windows = events_of(events, "finding"), events_of(events, "window")
+    named = [one for one in found if one["kind"] in fault.findings and _is_soon(one, windows, variables)]
     if fault.is_of_a_rank:
         named = [one for one in named if one["rank"] == variables["fault_rank"]]
     others = [one for one in found if one["kind"] not in fault.findings]
@@ -198,11 +198,11 @@ def _watch(fault: Fault, variables: dict[str, Any]) -> tuple[bool, bool, str]:
     return bool(named), bool(others) and not named, said
 
 
-def _is_soon(finding: dict[str, Any], variables: dict[str, Any]) -> bool:
-    """Told within so many steps of the fault, or so many seconds of its own beginning."""
-    step = finding.get("since_step")
-    in_steps = step is not None and abs(step - variables["fault_step"]) <= STEPS_LATE
-    return in_steps or finding["time_s"] - finding["since_s"] <= LATE_S
+def _is_soon(finding: dict[str, Any], windows: list[dict[str, Any]], variables: dict[str, Any]) -> bool:
+    """Told so many steps after the fault, or so many seconds after what it names began."""
+    before = (one["first"] + one["steps"] for one in windows if one["time_s"] < finding["time_s"])
+    in_steps = 0 <= max(before, default=0) - variables["fault_step"] <= STEPS_LATE
+    return in_steps or bool(finding["time_s"] - finding["since_s"] <= LATE_S)
 
 
 def _traceml_of(command: Path) -> Any:

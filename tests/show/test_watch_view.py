@@ -54,6 +54,21 @@ def test_an_earlier_run_stands_under_the_verdict():
     assert "Slower: a step takes 2 ms instead of 1 ms: +100.0% (before.json)." in text
 
 
+def test_what_bounds_the_run_is_said_with_one_next_action():
+    text = screen(watch_view(replace(SUMMARY, findings=())), 100)
+    assert "Communication-bound: 30% of a step waits for communication" in text
+    assert "syncwall measure links" in text
+    held = screen(watch_view(replace(SUMMARY, held=(FOUND,))), 100)
+    assert "Straggling: 8% of a step waits for rank 3" in held
+
+
+def test_what_is_beside_the_steps_is_no_part_of_them():
+    spent = {Cause.EVALUATION: 5.0, Cause.IDLE_DATA: 11.0, Cause.FORWARD: 1.0}
+    text = screen(watch_view(replace(SUMMARY, beside_s=spent, pauses=1)), 100)
+    assert "200 steps of 100 ms each" in text
+    assert "Beside the steps: evaluation 5 s, 1 pause of 12 s together" in text
+
+
 def test_without_a_step_it_says_so():
     empty = replace(SUMMARY, ranks=0, steps=0, step_s=None, seconds={}, findings=(), expected=None)
     text = screen(watch_view(empty, code=3), 80)

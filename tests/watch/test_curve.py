@@ -5,7 +5,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from syncwall.explain.loss_spikes import RULE, LossSeries, spikes
+from syncwall.explain.loss_spikes import NORM_RULE, RULE, LossSeries, spikes
 from syncwall.watch.events import FindingKind, StepRecord
 from syncwall.watch.spikes import Curves, spike_finding
 
@@ -69,6 +69,16 @@ def test_heavy_tails_raise_the_bar():
     heavy = 3.0 * np.exp(0.01 * noise)
     assert (0.01 * noise > 12 * RULE.least_spread).sum() >= 5, "12 deviations of the bulk happen"
     assert len(spikes(heavy)) <= 1
+
+
+def test_the_bar_of_norms_is_raised_in_a_long_run():
+    """Two steps 6.4 deviations above the trend: early they are a spike, after thousands they may come."""
+    values = curve(6000)
+    values[500:502] = values[5500:5502] = 3.0 * np.exp(0.02 * 6.4)
+    assert {one.step // 100 for one in spikes(values)} == {5, 55}
+    assert {one.step // 100 for one in spikes(values, rule=NORM_RULE)} <= {5}
+    values[5500:5502] *= 1.5
+    assert 55 in {one.step // 100 for one in spikes(values, rule=NORM_RULE)}
 
 
 def test_a_loss_of_zero_is_not_judged_by_its_rounding():

@@ -85,7 +85,7 @@ def test_the_loop_may_tell_more(watched):
     assert [(one.tokens, one.loss) for one in watched.steps()][:2] == [(128, 0.0), (128, 1.0)]
 
 
-class OwnBatches(torch.nn.Module):
+class OwnBatches(torch.nn.Module):  # type: ignore[misc]
     """Holds a module of its own kind: only the outer one is the model."""
 
     def __init__(self, inner=None):

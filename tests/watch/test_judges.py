@@ -110,3 +110,16 @@ def test_a_node_that_falls_silent_is_lost_unless_it_is_done():
     (found,) = lost_nodes({"b": report, "c": done}, silent_s, now_s=NOW_S)
     assert (found.kind, found.node, found.also) == (FindingKind.NODE_LOST, "b", (1, 2))
     assert not lost_nodes({"b": report}, {"b": 2.0}, now_s=NOW_S)
+
+
+def test_what_a_rank_waits_for_a_core_is_no_silence():
+    """All ranks stand still while others have the cores of their host."""
+    ranks = [state(0), state(1, phase="forward")]
+    assert hung(ranks, NOW_S)
+    assert not hung([ranks[0], replace(ranks[1], starved_s=1.5)], NOW_S)
+
+
+def test_the_exception_of_a_rank_is_in_its_evidence():
+    failed = replace(state(1), process=Process.FAILED, changed_s=NOW_S, where="ended with code 1")
+    (found,) = dead([replace(failed, error="KeyError: 'x'")])
+    assert found.evidence == "process 101 ended with code 1 in step 50: KeyError: 'x'"

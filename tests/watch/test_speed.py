@@ -141,6 +141,13 @@ def test_a_short_burst_of_a_busy_machine_is_no_slow_down():
     assert found is None
 
 
+def test_a_pause_makes_no_burst_longer():
+    """A rank is stopped for a minute while the machine is busy for 90 steps."""
+    windows = job(lambda step: 0.06 if 400 <= step < 490 else 0.03, 490)
+    late = [replace(one, end_s=one.end_s + 60.0 * (one.first >= 400)) for one in windows]
+    assert first_alarm(late) == (None, None)
+
+
 def test_a_warm_up_is_no_reference():
     slow_start = job(lambda step: 0.030 + 0.02 * exp(-step / 100), 2000, noise=0.01)
     assert first_alarm(slow_start) == (None, None)

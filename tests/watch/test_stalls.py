@@ -1,6 +1,7 @@
 """One stalled step is a finding, if it waited for its batch."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def record(rank: int, step: int, *, cause: Cause = Cause.IDLE_DATA, longer_s: fl
 
 
 def states(ranks: int = 2, **more) -> tuple[RankState, ...]:
-    usual = {"phase": "forward", "phase_since_s": NOW_S, "step": 50, "step_s": STEP_S}
+    usual: dict[str, Any] = {"phase": "forward", "phase_since_s": NOW_S, "step": 50, "step_s": STEP_S}
     return tuple(RankState(rank, "a", 100 + rank, Process.RUNNING, **(usual | more)) for rank in range(ranks))
 
 

@@ -1,10 +1,11 @@
 """Spikes of the loss and of the gradient norm: noticed as they come, or in a whole series.
 
-Holds `SpikeRule` with `RULE`, the one place of its thresholds, `Spike`, `LossSeries` (fed step by
-step) and `spikes` (a whole series). A value is compared by its logarithm with the median of those
-before it, in units of their spread: that of the bulk or that of the tail, whichever is larger, so that
-curves with heavy tails are allowed their outliers. Spikes do not teach the rule what is usual, unless
-the curve stays where it jumped to. NumPy is not imported, since agents of running jobs load this.
+Holds `SpikeRule` with `RULE` and `NORM_RULE`, the one place of its thresholds, `Spike`, `LossSeries`
+(fed step by step) and `spikes` (a whole series). A value is compared by its logarithm with the median
+of those before it, in units of their spread: that of the bulk or that of the tail, whichever is
+larger, so that curves with heavy tails are allowed their outliers. Spikes do not teach the rule what
+is usual, unless the curve stays where it jumped to. NumPy is not imported, since agents of running
+jobs load this.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from math import exp, inf, isfinite, log
 from statistics import median
 from typing import Final
 
-from syncwall.outliers import TO_DEVIATION
+from syncwall.outliers import TO_DEVIATION, farther_out
 
 _TAIL: Final = 0.975
 _TAIL_DEVIATIONS: Final = 2.2414
@@ -41,6 +42,8 @@ class SpikeRule:
     """Two steps of three that are so many spreads above the trend are a spike ..."""
     one_over: float = 25.0
     """... and so is a single one."""
+    grows_after: int | None = None
+    """Steps after which the first bar is raised as the worst of ever more usual values is; None: not."""
     calm_steps: int = 16
     """A spike is over after so many usual steps in a row."""
     stays_steps: int = 128
@@ -51,6 +54,8 @@ class SpikeRule:
 
 
 RULE: Final = SpikeRule()
+NORM_RULE: Final = SpikeRule(grows_after=64)
+"""Of gradient norms: their tails are heavier than those of losses, and runs have many steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ class LossSeries:
             return self._too_high(step, value, inf)
         level = log(max(value, self._least))
         spreads = (level - self._trend()) / self._spread if self._recent else 0.0
-        if spreads <= self.rule.two_over:
+        if spreads <= self._bar():
             self._least = max(self._least, self.rule.rounding * value)
             self._learn(level)
             return None
@@ -123,6 +128,12 @@ class LossSeries:
         self._calm_steps += 1
         if self._calm_steps >= self.rule.calm_steps:
             self._forget()
+
+    def _bar(self) -> float:
+        grows_after = self.rule.grows_after
+        if grows_after is None or self._learnt <= grows_after:
+            return self.rule.two_over
+        return self.rule.two_over + farther_out(self._learnt, grows_after)
 
     def _forget(self) -> None:
         """The spike is over."""

@@ -67,10 +67,10 @@ def _end_verdict(found: Summary, code: int) -> Iterator[str]:
 def _beside(found: Summary) -> str:
     """Seconds of a rank that are no part of its steps: "evaluation 5 s, 1 pause of 12 s"."""
     apart = (Cause.CHECKPOINT, Cause.EVALUATION)
-    said = [f"{cause} {span(found.beside_s[cause])}" for cause in apart if found.beside_s.get(cause)]
+    said = [f"{cause} {duration(found.beside_s[cause])}" for cause in apart if found.beside_s.get(cause)]
     paused_s = sum(spent_s for cause, spent_s in found.beside_s.items() if cause not in apart)
     if found.pauses:
-        said.append(f"{plural(found.pauses, 'pause')} of {span(paused_s)} together")
+        said.append(f"{plural(found.pauses, 'pause')} of {duration(paused_s)} together")
     return ", ".join(said)
 
 

@@ -281,13 +281,13 @@ def job_slowdown(
     """
     job = windows[1:]
     first = _level_change([log(one.step_s) for one in job if one.step_s > 0], limits)
-    if first is None or job[-1].end_s - job[first - 1].end_s < limits.slowed_s:
+    if first is None or sum(one.step_s for one in job[first:]) * limits.window < limits.slowed_s:
         return []
     slow, usual = job[first:], job[max(first - limits.level_windows, 0) : first]
     before_s = median(one.step_s for one in usual)
     now_s = median(one.step_s for one in slow)
     more = {
-        group: fmean(one.groups[group] for one in slow) - fmean(one.groups[group] for one in usual)
+        group: median(one.groups[group] for one in slow) - median(one.groups[group] for one in usual)
         for group in OF_A_STEP
     }
     group = max(more, key=lambda one: more[one])
@@ -315,7 +315,7 @@ def job_slowdown(
 def _waited_more(slow: Sequence[JobWindow], usual: Sequence[JobWindow]) -> float | None:
     now = [one.waited_s for one in slow if one.waited_s is not None]
     before = [one.waited_s for one in usual if one.waited_s is not None]
-    return fmean(now) - fmean(before) if now and before else None
+    return median(now) - median(before) if now and before else None
 
 
 def _level_change(levels: Sequence[float], limits: Thresholds) -> int | None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Final, Literal
 
-from syncwall.explain.loss_spikes import RULE, LossSeries, Spike, SpikeRule
+from syncwall.explain.loss_spikes import NORM_RULE, RULE, LossSeries, Spike, SpikeRule
 from syncwall.problems import refuse_unknown
 from syncwall.watch.events import Finding, FindingKind, StepRecord
 
@@ -42,8 +42,9 @@ def spike_finding(spike: Spike, measured: Measured, time_s: float) -> Finding:
 class Curves:
     """Loss and gradient norm of the lowest rank of a node; a spike is a finding for a minute."""
 
-    def __init__(self, rule: SpikeRule = RULE) -> None:
-        self._curves: dict[Measured, LossSeries] = {one: LossSeries(rule) for one in _KINDS}
+    def __init__(self) -> None:
+        rules: dict[Measured, SpikeRule] = {"loss": RULE, "gradient norm": NORM_RULE}
+        self._curves = {measured: LossSeries(rule) for measured, rule in rules.items()}
         self._rank: int | None = None
         self._held: list[Finding] = []
 
