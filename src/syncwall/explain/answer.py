@@ -70,6 +70,8 @@ class Explanation(Answer):
     """Predicted and measured, or before and after."""
     hangs: tuple[Hang, ...] = ()
     """Collectives that some ranks did not reach or end."""
+    empty: tuple[NotJudged, ...] = ()
+    """Files that hold nothing of what they are for."""
     failure: Failure | None = None
     """What ended the job, as its logs say."""
     topologies: tuple[tuple[HostTopology, Cluster | None], ...] = ()
@@ -182,7 +184,7 @@ def explain(
 ) -> Explanation:
     """What the files at `paths` say; traces are compared with those `against` which they are."""
     files, unknown = sorted_files(paths)
-    read = read_files(files)
+    read, empty = read_files(files)
     traces = _traces(files, question, progress, so_far)
     good, read_before = _good_days(against, question, traces)
     before = good[-1].job if good else None
@@ -215,6 +217,7 @@ def explain(
         suspects=_suspects(traces, before, predicted, beside) or _of_levels(levels),
         levels=levels,
         remedies=_remedies(traces, predicted),
+        empty=tuple(empty),
         hangs=find_hangs(dumps) if dumps else (),
         failure=find_failure(_of(read, FileKind.FAILURE)),
         topologies=hosts,
@@ -268,9 +271,9 @@ def _good_days(
     files, _ = sorted_files(paths)
     traced = files.get(FileKind.TRACE, [])
     if not traced or now is None:
-        return (), read_files(files)
+        return (), read_files(files)[0]
     days = read_days(traced, shown=now.rank, workers=question.workers, ray=question.ray)
-    return days, read_files(files)
+    return days, read_files(files)[0]
 
 
 def _gap(

@@ -21,7 +21,8 @@ from syncwall.explain.remedies import price_for
 from syncwall.explain.stragglers import Slowdown, slowdown_of
 from syncwall.explain.topology_findings import check_fabric
 from syncwall.explain.training_log import log_findings
-from syncwall.problems import InputError, Problem
+from syncwall.explain.verdict import NotJudged
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
 from syncwall.read.fabric_file import FabricGraph
@@ -214,21 +215,27 @@ def _kind(path: Path) -> str:
         raise
 
 
-def read_files(files: Mapping[str, Sequence[Path]]) -> dict[str, list[ReadFile]]:
-    """What those of the `files` hold that speak for themselves, by kind."""
-    found = {
-        kind: [one for path in files[kind] for one in _read(kind, reader, path)]
-        for kind, reader in readers().items()
-        if kind in files
-    }
+def read_files(files: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[ReadFile]], list[NotJudged]]:
+    """What those of the `files` hold that speak for themselves, by kind; and those that hold nothing."""
+    found: dict[str, list[ReadFile]] = {}
+    empty = []
+    for kind, reader in readers().items():
+        for path in files.get(kind, ()):
+            try:
+                found.setdefault(kind, []).extend(_read(kind, reader, path))
+            except EmptyInput as error:
+                why = error.problems[0].message
+                empty.append(NotJudged(f"{kind} {path.name}", why, _WHOLE, str(path)))
+    found = {kind: some for kind, some in found.items() if some}
     for kind, others in _BESIDE.items():
         for other in others:
             inside = [one for path in files.get(kind, ()) for one in _among_lines(other, path)]
             if inside:
                 found[other] = [*found.get(other, ()), *inside]
-    return found
+    return found, empty
 
 
+_WHOLE: Final = "the whole of it, of a run that came to its end"
 _BESIDE: Final = {
     FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE),
     FileKind.TRAINING_LOG: (FileKind.FAILURE,),
