@@ -73,7 +73,7 @@ LITTLE: dict[str, dict[str, str]] = {
     FileKind.TRAINING_LOG: {"one step": STEP},
     FileKind.NODE_CHECK: {
         "headers only": DCGM,
-        "nothing tested": DCGM + "| PCIe                      | Skip - All                                     |\n",
+        "nothing tested": f"{DCGM}| PCIe                      | Skip - All                     |\n",
         "no port": "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 0\n",
     },
 }

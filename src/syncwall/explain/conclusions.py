@@ -162,7 +162,8 @@ def _of_traces(found: Explanation, traces: JobTraces) -> Iterator[Verdict]:
         yield _unjudged(alone, why, others)
     elif largest is Cause.IDLE_HOST and not ledger.on_device:
         why = f"nothing was recorded for {share:.0%} of the step: what the host does there is not known"
-        yield _unjudged("the trace", why, "a trace with the device (ProfilerActivity.CUDA) and with_stack=True")
+        give = "a trace with the device (ProfilerActivity.CUDA) and with_stack=True"
+        yield _unjudged("the trace", why, give)
     elif largest is not None:
         proven = share >= COSTLY and steps >= FEW_STEPS and largest is not Cause.UNEXPLAINED
         state = VerdictState.WRONG if proven else VerdictState.SUSPECT
@@ -373,7 +374,7 @@ def _of_settings(found: Explanation) -> Iterator[Verdict]:
         name = f"topology {Path(topology.source).name}"
         if machine is None or not topology.gpus or (found.machine is None and len(topology.gpus) == 1):
             why = "no machine of the catalogue has such hosts"
-            why = why if len(topology.gpus) > 1 else "it has no two GPUs, whose way to each other could be judged"
+            why = why if len(topology.gpus) > 1 else "it has no two GPUs with a way to each other"
             yield _unjudged(name, why, _NAME_IT, topology.source)
         elif topology.source not in where:
             judged = Judged(name, f"{machine.name} of the catalogue")

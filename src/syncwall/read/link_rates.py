@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.problems import EmptyInput
+from syncwall.problems import EmptyInput, InputError
 from syncwall.read.limited import LogLines, open_limited, plain_text, whole_json, without_launcher
 from syncwall.read.nccl_tests import number
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from syncwall.problems import EmptyInput, InputError, Problem
+from syncwall.problems import EmptyInput, Problem
 from syncwall.read.limited import LogLines
 
 _ROWS = 20_000
