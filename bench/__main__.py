@@ -74,6 +74,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "glossary": ("docs.pages:glossary", "docs/reference/glossary.md"),
         "licences": ("docs.pages:licences", "docs/reference/data-licences.md"),
         "assumed": ("docs.pages:assumed", "docs/reference/assumed-numbers.md"),
+        "replays": ("docs.replays:replays", "docs/explanation/replays.md"),
         "accuracy": ("docs.pages:accuracy", "what the Accuracy page of the program shows"),
         "refresh": ("docs.pages:refresh", "what commands print today, on all pages"),
         "screenshots": ("docs.pictures:screenshots", "docs/images/serve-*.png"),

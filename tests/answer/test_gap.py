@@ -170,3 +170,12 @@ def test_what_contradicts_the_description_is_less_likely_than_what_was_left_open
         return next(one.probability for one in seen if one.key == "recompute")
 
     assert chance(recompute="none") < chance()
+
+
+def test_the_exit_code_is_that_of_the_gap():
+    found = predicted()
+    for times, code in ((1.0, 0), (0.99, 0), (20.0, 1), (0.05, 1)):
+        run = found.run.model_copy(update={"measured": MeasuredSpeed(step_s=found.step_s * times)})
+        assert sw.predict(run).exit_code == code
+    between = next(one for one in (measured(1 + 0.01 * n) for n in range(100)) if not one.is_usual)
+    assert between.exit_code == (1 if between.is_wrong else 3)

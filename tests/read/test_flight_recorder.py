@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.read.flight_recorder import plain_pickle, read_flight_recorder
+from syncwall.read.flight_recorder import read_flight_recorder
+from syncwall.read.plain_pickle import plain_pickle
 from tests.read.nccl_samples import flight
 
 

@@ -15,10 +15,11 @@ from syncwall.describe.settings.formats import arguments_document, parsed_text, 
 from syncwall.explain.traces.rank import _DATA
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind, expanded, kind_of, read_fabric, read_topology
-from syncwall.read.flight_recorder import plain_pickle, read_flight_recorder
+from syncwall.read.flight_recorder import read_flight_recorder
 from syncwall.read.kineto import read_trace
 from syncwall.read.limited import open_limited, whole_json
 from syncwall.read.nccl_log import read_nccl_log
+from syncwall.read.plain_pickle import plain_pickle
 from syncwall.read.trace import collective_kind
 
 QUICK_S = 10.0

@@ -8,6 +8,7 @@ from syncwall.cause import Cause
 from syncwall.records import plain
 from syncwall.show.records.watch import WatchedRun
 from syncwall.show.watch import watch_view
+from syncwall.watch.baseline import Comparison, Outcome
 from syncwall.watch.events import Expectation, Finding, FindingKind, Group
 from syncwall.watch.summary import Summary
 from tests.show.screens import screen
@@ -45,6 +46,12 @@ def test_a_screen_has_the_verdict_the_ledger_the_comparison_and_the_findings():
         "This PyTorch has no such hook.",
     ):
         assert said in text, text
+
+
+def test_an_earlier_run_stands_under_the_verdict():
+    beside = Comparison(Outcome.SLOWER, "a step takes 2 ms instead of 1 ms: +100.0%", "before.json", 0.05)
+    text = screen(watch_view(SUMMARY, compared=beside), 100)
+    assert "Slower: a step takes 2 ms instead of 1 ms: +100.0% (before.json)." in text
 
 
 def test_without_a_step_it_says_so():

@@ -25,8 +25,10 @@ def test_all_that_is_asked_for_is_told(tmp_path, monkeypatch):
     assert 'syncwall_steps_total{node="node-a",rank="0"} 80.0' in text
     assert "syncwall_goodput_ratio" in text
     assert 'syncwall_remaining_seconds{quantile="0.5"}' in text
-    assert read_snapshot(tmp_path).goodput is not None
     outlets.close()
+    found = read_snapshot(tmp_path)
+    assert found.goodput is not None
+    assert found.status().state == "ended", "its agent has left"
     assert life_of(read_life(tmp_path / "life.jsonl")).steps == 80
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import time
 
 import pytest
@@ -14,9 +15,9 @@ from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from syncwall.cause import Cause
 from syncwall.watch import attach, start, stop, tell
-from syncwall.watch.judges import window_of
 from syncwall.watch.place import FOLDER, NO_AGENT
 from syncwall.watch.rings import HIDES_OWN_TIME, NOTES, MarkKind, RingNote, RingReader
+from syncwall.watch.speed import window_of
 from syncwall.watch.steps import StepMaker
 
 PHASES = {Cause.IDLE_DATA, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER}
@@ -82,6 +83,54 @@ def test_a_plain_loop(watched):
 def test_the_loop_may_tell_more(watched):
     loop(*made(), after=lambda number: tell(tokens=128, loss=float(number)))
     assert [(one.tokens, one.loss) for one in watched.steps()][:2] == [(128, 0.0), (128, 1.0)]
+
+
+class OwnBatches(torch.nn.Module):
+    """Holds a module of its own kind: only the outer one is the model."""
+
+    def __init__(self, inner=None):
+        super().__init__()
+        self.inner = inner or torch.nn.Linear(8, 8)
+
+    def forward(self, batch):
+        return self.inner(batch)
+
+
+def test_a_loop_that_reads_its_batches_itself_waits_for_data(watched):
+    model = OwnBatches(OwnBatches())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    measure = torch.nn.MSELoss()  # no parameter of it is trained
+    for number in range(8):
+        time.sleep(0.2 if number == 6 else 0.0)
+        batch = torch.ones(2, 8)
+        found = model(batch)
+        measure(found, batch).backward()
+        optimizer.step()
+    assert "__call__" in vars(OwnBatches)
+    pickle.loads(pickle.dumps(model))
+    steps = watched.steps()
+    assert all(Cause.REST not in one.seconds for one in steps if one.step > 2)
+    assert steps[5].seconds[Cause.IDLE_DATA] == pytest.approx(0.2, abs=0.05)
+    assert all(one.seconds[Cause.FORWARD] < 0.1 for one in steps)
+    stop()
+    assert "__call__" not in vars(OwnBatches)
+
+
+def test_the_model_of_a_parallel_run_is_what_wraps_it(watched, process_group):
+    model = DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(4):
+        model(torch.ones(2, 8)).mean().backward()
+        optimizer.step()
+    assert "__call__" in vars(DistributedDataParallel)
+    assert "__call__" not in vars(torch.nn.Linear)
+
+
+def test_a_synchronous_collective_is_waited_for_once(watched, process_group):
+    loop(*made(), after=lambda _: dist.all_reduce(torch.ones(4)))
+    for step in watched.steps()[1:]:
+        assert step.seconds[Cause.EXPOSED_ALL_REDUCE] > 0
+        assert Cause.EXPOSED_OTHER not in step.seconds
 
 
 def test_accumulation_is_one_step(watched):

@@ -1,33 +1,17 @@
 """Judges name who is to blame, and nobody where nobody is."""
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from syncwall.cause import Cause
 from syncwall.watch.events import (
-    Expectation,
     FindingKind,
-    Group,
     NodeReport,
     Process,
     RankState,
-    StepRecord,
 )
-from syncwall.watch.judges import (
-    THRESHOLDS,
-    dead,
-    hung,
-    job_slowdown,
-    job_windows,
-    lost_nodes,
-    slower_than_predicted,
-    stopped,
-    stragglers,
-    windows_of,
-)
+from syncwall.watch.judges import dead, hung, lost_nodes, stopped
 
 NOW_S = 1000.0
 WAITS = "exposed communication"
@@ -126,76 +110,3 @@ def test_a_node_that_falls_silent_is_lost_unless_it_is_done():
     (found,) = lost_nodes({"b": report, "c": done}, silent_s, now_s=NOW_S)
     assert (found.kind, found.node, found.also) == (FindingKind.NODE_LOST, "b", (1, 2))
     assert not lost_nodes({"b": report}, {"b": 2.0}, now_s=NOW_S)
-
-
-def run(ranks: int, steps: int, own_s, *, exposed_s: float = 0.01, noise: float = 0.004, seed=1):
-    """Windows of a synchronous job: who is early waits. `own_s(rank, step)`."""
-    rng = random.Random(seed)
-    records: dict[int, list[StepRecord]] = {rank: [] for rank in range(ranks)}
-    for step in range(steps):
-        own = [own_s(rank, step) * (1 + rng.gauss(0, noise)) for rank in range(ranks)]
-        for rank in range(ranks):
-            wait_s = max(own) - own[rank] + exposed_s
-            seconds = {Cause.FORWARD: own[rank], Cause.EXPOSED_DP: wait_s}
-            records[rank].append(StepRecord(rank, step, NOW_S + step, max(own) + exposed_s, seconds))
-    windows = [window for rank in range(ranks) for window in windows_of(records[rank])]
-    return [replace(one, node=f"node-{one.rank}") for one in windows]
-
-
-@pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_a_rank_that_is_ten_percent_slower_is_named_with_what_it_costs(ranks):
-    windows = run(ranks, 75, lambda rank, _: 0.11 if rank == 1 else 0.1)
-    (found,) = stragglers(windows)
-    assert (found.kind, found.rank, found.node) == (FindingKind.STRAGGLER, 1, "node-1")
-    assert found.cost_s == pytest.approx(0.01, rel=0.1)
-    assert (found.since_step, found.group) == (0, Group.COMPUTE)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_nobody_drags_in_a_healthy_run(seed):
-    assert stragglers(run(4, 100, lambda *_: 0.1, noise=0.03, seed=seed)) == []
-
-
-def test_a_hiccup_of_another_rank_hides_nobody():
-    def own_s(rank, step):
-        return 0.1 * (1.1 if rank == 1 else 1.06 if rank == 3 and 25 <= step < 50 else 1.0)
-
-    assert [one.rank for one in stragglers(run(4, 75, own_s))] == [1]
-
-
-def test_a_straggler_that_recovers_is_one_no_more():
-    windows = run(4, 150, lambda rank, step: 0.12 if rank == 2 and step < 100 else 0.1)
-    assert stragglers([one for one in windows if one.first < 100])
-    assert stragglers(windows) == []
-
-
-def test_nobody_is_blamed_where_own_time_is_not_known():
-    windows = run(4, 75, lambda rank, _: 0.2 if rank == 1 else 0.1)
-    assert stragglers([replace(one, own_s=None) for one in windows]) == []
-
-
-def test_a_slow_down_is_dated_and_has_a_cause():
-    windows = run(4, 300, lambda _, step: 0.1 if step < 200 else 0.13)
-    (found,) = job_slowdown(job_windows(windows))
-    assert (found.since_step, found.group) == (200, Group.COMPUTE)
-    assert found.cost_s == pytest.approx(0.03, rel=0.1)
-    assert job_slowdown(job_windows(one for one in windows if one.first < 200)) == []
-    patient = replace(THRESHOLDS, slowed_s=101.0)
-    assert job_slowdown(job_windows(windows), patient) == []
-
-
-def test_slower_than_predicted_names_the_line_and_is_silent_inside_the_interval():
-    windows = run(4, 100, lambda *_: 0.1, exposed_s=0.05)
-    ledger = {Cause.GEMM: 0.1, Cause.EXPOSED_DP: 0.01}
-    (found,) = slower_than_predicted(job_windows(windows), Expectation(0.11, 0.1, 0.12, ledger))
-    assert found.group is Group.COMMUNICATION
-    assert found.cost_s == pytest.approx(0.04, abs=0.005)
-    assert slower_than_predicted(job_windows(windows), Expectation(0.11, 0.09, 0.16, ledger)) == []
-
-
-def test_what_the_host_is_predicted_to_hold_up_is_no_excuse_for_communication():
-    """Forward and backward have such gaps in them: 60 ms of work and 40 ms of the host are 100."""
-    windows = run(4, 100, lambda *_: 0.1, exposed_s=0.03)
-    ledger = {Cause.GEMM: 0.06, Cause.HOST: 0.04, Cause.EXPOSED_DP: 0.01}
-    (found,) = slower_than_predicted(job_windows(windows), Expectation(0.11, 0.1, 0.12, ledger))
-    assert found.group is Group.COMMUNICATION

@@ -135,7 +135,7 @@ def record(step, end_s, **seconds):
 
 
 def test_an_agent_writes_what_it_sees(tmp_path, monkeypatch):
-    monkeypatch.setattr("syncwall.watch.life.time.time", lambda: 130.0)
+    monkeypatch.setattr("syncwall.watch.life.clock_s", lambda: 130.0)
     file = LifeFile(tmp_path / "life.jsonl", 100.0)
     file.round(live(100.0, 7))
     file.round(live(112.0, 7, Process.RUNNING, record(0, 111.0), record(1, 112.0)))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from syncwall.watch.rings import MarkKind, Ring, RingReader
+from syncwall.watch.rings import MarkKind, Ring, RingReader, leave_error, read_error
 
 
 @pytest.fixture
@@ -99,3 +99,23 @@ def test_a_full_disk_is_told_at_once_and_leaves_nothing(tmp_path, monkeypatch):
 def test_a_closed_ring_takes_marks_silently(ring):
     ring.close()
     ring.mark(MarkKind.LOSS)
+
+
+def test_an_exception_is_left_beside_the_ring_as_one_harmless_line(tmp_path):
+    ring = tmp_path / "rank-0-1.ring"
+    assert read_error(ring) == ""
+    leave_error(ring, RuntimeError("\n\x1b[31mout of\x07 memory\u202e\nsecond line"))
+    assert read_error(ring) == "RuntimeError: [31mout of memory"
+    other = tmp_path / "rank-1-2.ring"
+    leave_error(other, ValueError("\x1b[31mno\x07 such \u202ekey" + "y" * 999))
+    assert read_error(other).startswith("ValueError: [31mno such keyy")
+    assert len(read_error(other)) == 200
+
+
+def test_an_error_that_somebody_else_wrote_is_bounded_and_no_link_is_followed(tmp_path):
+    (tmp_path / "secret").write_text("token")
+    (tmp_path / "a.error").symlink_to(tmp_path / "secret")
+    assert read_error(tmp_path / "a.ring") == ""
+    (tmp_path / "b.error").write_bytes(b"\xff\x1b]0;title\x07" + b"x" * 10**6)
+    assert len(read_error(tmp_path / "b.ring")) == 200
+    assert read_error(tmp_path / "b.ring").isprintable()

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from syncwall.watch.agent import Agent
-from syncwall.watch.events import FindingKind
+from syncwall.watch.events import FindingKind, NodeReport, Process, RankState, to_json
 from syncwall.watch.exporters import EventLines, read_events
 from syncwall.watch.judges import Thresholds
 from syncwall.watch.life import LifeFile, life_of, read_life
+from syncwall.watch.relay import first_number
+from syncwall.watch.secret import Seal
 from syncwall.watch.summary import Recent
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -36,6 +38,8 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 QUICK = Thresholds(poll_s=0.05)
+REFUSED = "a report of node 1 without the secret of this job was refused"
+SECRET = b"that all ranks have agreed on"
 
 
 class Node:
@@ -43,6 +47,7 @@ class Node:
 
     def __init__(self, home, rank, host, port):
         home.mkdir()
+        (home / "secret").write_bytes(SECRET)
         words = [sys.executable, "-c", RANK, home, rank, host, port]
         made: Any = subprocess.Popen(
             [str(one) for one in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -96,6 +101,37 @@ def test_every_node_shows_what_the_first_has_found(nodes, tmp_path):
     lines = [one for one in read_events(tmp_path / "1" / "events.jsonl") if one["event"] == "told"]
     assert [(one["kind"], one["rank"]) for one in lines] == [("stopped rank", 2)]
     assert [one.nodes for one in life_of(read_life(tmp_path / "life.jsonl")).attempts] == [3]
+
+
+def test_a_report_of_a_stranger_is_refused_and_said(nodes):
+    rounds(nodes, lambda lives: len(lives[0].reports) == 3)
+    from torch.distributed import TCPStore
+
+    facts = next(iter(nodes[0].agent.ranks.values())).facts
+    store = TCPStore(facts.store_host, facts.store_port, is_master=False, wait_for_workers=False)
+    died = RankState(1, "node-1", 1, Process.DEAD, where="\x1b[2J\nsyncwall watch: a forged line")
+    forged = NodeReport("node-1", 1, 2 * first_number(), time.time(), (died,), world=3, nodes=3)
+    kept = store.get("syncwall/node/1")
+    own = Seal(b"another secret").sealed("syncwall/node/1", to_json(forged))
+    nodes[1].agent._relay.stop()  # it would write over what is forged
+    for text in (to_json(forged), own, Seal(SECRET).sealed("syncwall/node/2", to_json(forged)), kept[:-2]):
+        store.set("syncwall/node/1", text)
+        for _ in range(10):
+            live = nodes[0].agent.round()
+            time.sleep(0.02)
+        assert not live.findings or live.findings[0].kind is FindingKind.NODE_LOST
+        assert any(one.startswith(REFUSED) for one in live.reports[0].notes)
+
+
+def test_nodes_wait_for_a_secret_and_say_so(tmp_path):
+    one = Node(tmp_path / "0", 0, "127.0.0.1", 1)
+    (tmp_path / "0" / "secret").unlink()
+    one.agent.round()
+    shown = one.recent.snapshot()
+    assert shown
+    (said,) = shown.notes
+    assert "the ranks have no process group, and SYNCWALL_WATCH_SECRET is not set" in said
+    one.end()
 
 
 def test_nodes_that_cannot_meet_say_so(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from syncwall.watch.events import NodeReport, Process, RankState
 from syncwall.watch.judges import Thresholds
 from syncwall.watch.place import folder, store_port
-from syncwall.watch.relay import Relay, room_for
+from syncwall.watch.relay import Relay, listening, room_for
 
 
 def report(node_rank: int, number: int = 1) -> NodeReport:
@@ -48,6 +48,16 @@ def test_the_first_node_hears_of_all_and_the_others_of_the_first():
     finally:
         for one in relays:
             one.stop()
+
+
+def test_it_listens_at_the_address_of_the_job_alone(monkeypatch):
+    with listening("127.0.0.1", 0) as found:
+        assert found.getsockname()[0] == "127.0.0.1"
+    for address in ("192.0.2.1", "127.0.1.1"):  # of somebody else; what Debian calls a host itself
+        addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=addresses, **__: found)
+        with listening("a-node", 0) as found:
+            assert found.getsockname()[0] in ("::", "0.0.0.0")
 
 
 def test_without_a_store_it_says_why():

@@ -67,10 +67,39 @@ def test_an_optimizer_with_a_closure_contains_the_passes():
     assert ms(step) == {
         Cause.REST: 1,
         Cause.IDLE_DATA: 1,
-        Cause.FORWARD: 1,
-        Cause.OPTIMIZER: 2,
+        Cause.FORWARD: 2,
+        Cause.OPTIMIZER: 1,
         Cause.BACKWARD: 1,
     }
+    words = "OPTIMIZER_BEGIN FORWARD_BEGIN FORWARD_END BACKWARD_BEGIN BACKWARD_END END"
+    (step,) = steps("DATA_BEGIN DATA_END", words)
+    assert (ms(step)[Cause.FORWARD], ms(step)[Cause.OPTIMIZER]) == (3, 2)  # with gradients set to 0
+
+
+def test_a_loop_that_reads_its_batches_itself_waits_for_data_before_its_model():
+    found = steps("FORWARD_BEGIN FORWARD_END BACKWARD_BEGIN BACKWARD_END OPTIMIZER_BEGIN END")
+    assert (ms(found[0])[Cause.IDLE_DATA], ms(found[0])[Cause.FORWARD]) == (1, 2)
+    assert Cause.REST not in found[0].seconds
+    words = "DATA_BEGIN DATA_END FORWARD_BEGIN FORWARD_END BACKWARD_BEGIN BACKWARD_END OPTIMIZER_BEGIN END"
+    _, second = steps(words, words)  # with a loader, it is the loop's
+    assert (ms(second)[Cause.IDLE_DATA], ms(second)[Cause.REST]) == (1, 1)
+
+
+@pytest.mark.parametrize("stalls", ["before", "behind"])
+def test_a_stall_of_a_loop_is_data_before_and_behind_the_forward_pass(stalls):
+    """nanoGPT fetches the next batch between the forward and the backward pass."""
+    maker = StepMaker(0)
+    plain = ["FORWARD_BEGIN", "FORWARD_END", "BACKWARD_BEGIN", "BACKWARD_END", "OPTIMIZER_BEGIN", "END"]
+    late = {"before": 0, "behind": 2}[stalls]
+    made, number = marks("START END"), 2
+    for step in range(8):
+        for place, word in enumerate(plain):
+            number += 5_000 if step == 6 and place == late else 1
+            made += marks(word, start=number * MS)
+    found = list(maker.take(made))
+    assert all(ms(one).get(Cause.IDLE_DATA, 0) < 3 for one in found if one.step != 6)
+    assert ms(found[6])[Cause.IDLE_DATA] > 4_900
+    assert ms(found[6])[Cause.FORWARD] < 100
 
 
 def test_an_optimizer_in_a_hook_leaves_the_backward_pass_what_it_is():
@@ -89,6 +118,15 @@ def test_waits_inside_of_phases_are_communication():
     (step,) = steps(words)
     assert ms(step)[Cause.exposed(COLLECTIVES[0])] == 3
     assert ms(step)[Cause.BACKWARD] == 2
+
+
+def test_what_a_collective_waits_for_inside_is_its_own():
+    """A synchronous `all_reduce` calls `Work.wait`."""
+    inside = Mark(1, MarkKind.WAIT_BEGIN, 3 * MS, 0.0, COLLECTIVES.index("other"))
+    begun = marks("START END WAIT_BEGIN")
+    (step,) = StepMaker(0).take([*begun, inside, *marks("WAIT_END WAIT_END", PLAIN, start=4 * MS)])
+    assert Cause.exposed("other") not in step.seconds
+    assert ms(step)[Cause.exposed(COLLECTIVES[0])] == 3
 
 
 def test_checkpoints_go_before_waits_and_evaluations():
@@ -152,6 +190,8 @@ def test_a_note_hides_own_time():
         ("START END WAIT_BEGIN", "exposed communication"),
         ("START END SAVE_BEGIN WAIT_BEGIN", "checkpoint"),
         ("START END EVALUATION_BEGIN DATA_BEGIN", "evaluation"),
+        ("START END FORWARD_BEGIN", "forward"),
+        ("START END FORWARD_BEGIN FORWARD_END", "between phases"),
         ("START END EXIT", "ended"),
     ],
 )

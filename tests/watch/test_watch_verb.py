@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.cli import main
+from tests.measure.ranks import free_port
 
 pytest.importorskip("torch", reason="torch is not installed")
 if not hasattr(os, "pidfd_open"):
@@ -117,3 +118,24 @@ def test_a_sitecustomize_that_was_there_is_still_loaded(tmp_path, capfd):
         else:
             os.environ["PYTHONPATH"] = before
     assert "True" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_agents_of_two_nodes_meet_by_the_secret_of_their_ranks(tmp_path):
+    """One after the other started, nothing stated; a report can be heard and nothing is refused."""
+    port, outputs = free_port(), [tmp_path / f"{node}.json" for node in range(2)]
+    variables = {**os.environ, "STEPS": "200", "OMP_NUM_THREADS": "1"}
+    jobs = []
+    for node, output in enumerate(outputs):
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(node)]
+        launcher += ["--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+        words = [sys.executable, "-m", "syncwall", "watch", "--json", str(output), "--", *launcher, str(JOB)]
+        own = {**variables, "SYNCWALL_HOST": f"node-{node}", "FAULT": "exception", "FAULT_RANK": "1"}
+        jobs.append(subprocess.Popen(words, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    for one in jobs:
+        assert one.wait(240) == 1
+    found = json.loads(outputs[0].read_text())
+    assert not found["notes"]
+    assert ("dead rank", 1, "node-1") in [
+        (one["kind"], one["rank"], one["node"]) for one in found["findings"]
+    ]

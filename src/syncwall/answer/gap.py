@@ -332,6 +332,11 @@ class Gap(Answer):
         return is_wrong(self.ratio)
 
     @property
+    def exit_code(self) -> int:
+        """1 if description or machine is wrong, 3 if it is slower or faster than is usual."""
+        return 1 if self.is_wrong else 0 if self.is_usual else 3
+
+    @property
     def ranked(self) -> list[Suspect]:
         """All of them, the likeliest first."""
         return sorted((*self.suspects, *self.unpriced), key=lambda one: -one.probability)

@@ -230,6 +230,13 @@ class Prediction(Priced, Answer):
         return "predict work" if self.is_recorded else "predict"
 
     @property
+    def exit_code(self) -> int:
+        """1 if it does not fit; else that of the gap, where it is stated how fast the run was."""
+        if not self.fits or self.is_recorded or self.run.measured is None:
+            return int(not self.fits)
+        return int(self.gap.exit_code)
+
+    @property
     def settled(self) -> SettledRun:
         """The run in which nothing is open, and what was chosen for it."""
         if not isinstance(self.source, SettledRun):

@@ -34,10 +34,10 @@ class ExplainQuestion(Question):
 
     files: Annotated[tuple[LocalFile, ...], Argument("FILE", positional=True)] = ()
     """Profiler traces (Kineto), execution traces, NCCL logs, nccl-tests outputs, iperf3 and
-    ib_write_bw, results of measure, flight-recorder dumps, topologies (NCCL XML, nvidia-smi topo
-    -m, lstopo), ibnetdiscover, nsys stats, operation tables, logs of jobs and hosts that failed
-    (time-outs, out of memory, tracebacks, Xid, Slurm, Kubernetes), ibstat, dcgmi diag, nvidia-smi
-    -q; or directories of them, also mixed. - is standard input: paste a text and end it."""
+    ib_write_bw, results of measure, flight-recorder dumps, CUDA memory snapshots, topologies (NCCL
+    XML, nvidia-smi topo -m, lstopo), ibnetdiscover, nsys stats, operation tables, logs of jobs and
+    hosts that failed (time-outs, out of memory, tracebacks, Xid, Slurm, Kubernetes), ibstat, dcgmi
+    diag, nvidia-smi; or directories of them, also mixed. - is standard input: paste a text and end it."""
     run: Annotated[LocalFile | None, Argument("FILE")] = None
     """A run file: predicted and measured stand side by side, and findings are priced."""
     against: tuple[LocalFile, ...] = ()

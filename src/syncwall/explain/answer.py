@@ -19,7 +19,14 @@ from syncwall.explain.failures import Failure, find_failure
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.hang import Hang, find_hangs
 from syncwall.explain.machines import Sighting, different_machines, likely_cluster, sightings
-from syncwall.explain.readers import FilesRequest, ReadFile, read_files, readers, sorted_files
+from syncwall.explain.readers import (
+    FilesRequest,
+    ReadFile,
+    nothing_in,
+    read_files,
+    readers,
+    sorted_files,
+)
 from syncwall.explain.remedies import remedies, remedy_kind, suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers import Slowdown
@@ -29,10 +36,11 @@ from syncwall.explain.traces.rank_comparison import RanksVerdict
 from syncwall.explain.training_level import Level, level_of
 from syncwall.explain.training_log import LogSummary
 from syncwall.explain.verdict import EXIT_CODES, Judged, NotJudged, Verdict, VerdictState
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.read.detect import FileKind, Files, read_topology
 from syncwall.read.flight_recorder import FlightDump
+from syncwall.read.memory_snapshot import DeviceMemory
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.topology import HostTopology
 
@@ -46,7 +54,7 @@ Progress = Callable[[float], None]
     "certainty=conclusion.certainty judged not_judged why next files facts",
     "ledger_s=traces.ledger.ledger hidden_s=traces.ledger.hidden step_s=traces.ledger.step_s ranks",
     "gap=gap.gaps remedies=remedies._remedy slowdowns hangs failure changed",
-    "benchmarks=benchmarks.collectives logs machines findings problems=problems.__str__",
+    "benchmarks=benchmarks.collectives logs memory machines findings problems=problems.__str__",
     benchmarks="Collectives that were timed, if the machine is known.",
     problems="What could not be read.",
 )
@@ -145,6 +153,11 @@ class Explanation(Answer):
         return tuple(one.figures for one in self.levels)
 
     @property
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """GPUs of memory snapshots at their worst moment."""
+        return tuple(one for snapshot in _of(self.read, FileKind.MEMORY) for one in snapshot.devices)
+
+    @property
     def machines(self) -> list[str]:
         """What the machine was taken for, if nobody named it; all that fit."""
         guess = self.benchmarks.recognised
@@ -185,7 +198,11 @@ def explain(
     """What the files at `paths` say; traces are compared with those `against` which they are."""
     files, unknown = sorted_files(paths)
     read, empty = read_files(files)
-    traces = _traces(files, question, progress, so_far)
+    traces = None
+    try:
+        traces = _traces(files, question, progress, so_far)
+    except EmptyInput as error:
+        empty.append(nothing_in(FileKind.TRACE, error))
     good, read_before = _good_days(against, question, traces)
     before = good[-1].job if good else None
     changed = what_changed(traces, read, good, read_before) if against else None

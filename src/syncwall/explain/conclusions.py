@@ -14,13 +14,14 @@ from syncwall.explain.answer import Explanation
 from syncwall.explain.collective_benchmarks import UNPRICED, Judgement, of_nccl_tests
 from syncwall.explain.failures import Failure
 from syncwall.explain.logs import blocking
+from syncwall.explain.memory import gib
 from syncwall.explain.readers import readers
 from syncwall.explain.series import FEWEST
 from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.traces.job_traces import JobTraces
 from syncwall.explain.traces.rank_comparison import RanksVerdict
 from syncwall.explain.training_level import Level
-from syncwall.explain.verdict import FEW_STEPS, PROVEN, Judged, NotJudged, Verdict, VerdictState
+from syncwall.explain.verdict import COSTLY, FEW_STEPS, PROVEN, Judged, NotJudged, Verdict, VerdictState
 from syncwall.read.detect import FileKind
 from syncwall.units import plural
 
@@ -46,6 +47,7 @@ def _verdicts(found: Explanation) -> Iterator[Verdict]:
         yield from _of_traces(found, found.traces)
     yield from map(_of_operations, found.slowdowns)
     yield from _of_findings(found)
+    yield from _of_memory(found)
     yield from _of_benchmarks(found)
     for level in found.levels:
         yield from _of_log(level, found)
@@ -67,6 +69,15 @@ def _of_failure(failure: Failure) -> Iterator[Verdict]:
         yield _unjudged("which rank is missing", why, give)
 
 
+def _of_memory(found: Explanation) -> Iterator[Verdict]:
+    """Memory that ran out has a finding; a snapshot without that says no size of the GPU."""
+    for one in found.memory:
+        if one.refusal is None:
+            why = "no allocation failed in what it records, and it does not say how much the GPU has"
+            give = "one that is dumped where memory runs out (in except torch.OutOfMemoryError)"
+            yield _unjudged(f"a peak of {gib(one.held_bytes)} on GPU {one.device}", why, give, one.source)
+
+
 _PASSED: Final = 4
 _EXPECTED: Final = {
     "ibstat": "Active and LinkUp",
@@ -85,7 +96,11 @@ def _of_checks(found: Explanation) -> Iterator[Verdict]:
             expected = "; ".join(dict.fromkeys(_EXPECTED[tool] for tool in check.tool.split(", ")))
             judged = Judged(f"{', '.join(check.passed[:_PASSED])}{more}", f"{check.tool}: {expected}")
             yield Verdict(VerdictState.HEALTHY, judged, (judged,))
-        elif not check.faults:
+        if check.screen and not check.faults:
+            why = "one moment tells neither speed nor health: a kernel that waits counts as busy, too"
+            give = "a training log or a trace of the job; nvidia-smi -q for clocks and memory errors"
+            yield _unjudged("the table of nvidia-smi", why, give, check.source)
+        elif not check.passed and not check.faults:
             why = f"nothing was tested: {', '.join(check.skipped[:4]) or 'no results'}"
             yield _unjudged(
                 check.tool, why, "the output of dcgmi diag -r 3 as root on an idle node", check.source
@@ -174,10 +189,6 @@ def _of_traces(found: Explanation, traces: JobTraces) -> Iterator[Verdict]:
         yield _unjudged("the trace", "one step may be like no other", "a trace of five steps or more")
     else:
         yield Verdict(VerdictState.HEALTHY, traces, judged, explained=share)
-
-
-COSTLY: Final = 0.25
-"""Share of a step from which an idle device is wrong, whatever was expected; below it is usual."""
 
 
 def _of_gap(found: Explanation) -> Verdict:
@@ -402,6 +413,7 @@ _NEEDS: Final[dict[str, tuple[Callable[[Any], bool], str, str]]] = {
 _JUDGED: Final = (
     FileKind.OPERATIONS,
     FileKind.FLIGHT,
+    FileKind.MEMORY,
     FileKind.NCCL_TESTS,
     FileKind.IPERF3,
     FileKind.PERFTEST,

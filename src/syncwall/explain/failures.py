@@ -277,9 +277,14 @@ def _out_of_memory(root: FailureEvent) -> tuple[str, str]:
     if memory.others >= _SHARED * memory.capacity and memory.free + memory.others >= memory.tried:
         return "GPU shared with other processes", what
     pool = memory.allocated + memory.unused
-    if memory.unused >= _FRAGMENTED * pool and memory.free + memory.unused >= memory.tried:
+    if is_fragmented(memory.unused, pool) and memory.free + memory.unused >= memory.tried:
         return "GPU memory fragmented", what
     return root.cause, what
+
+
+def is_fragmented(unused: float, pool: float) -> bool:
+    """Whether what PyTorch does not use of its memory is a cause."""
+    return pool > 0 and unused >= _FRAGMENTED * pool
 
 
 def _gib(count: float) -> str:

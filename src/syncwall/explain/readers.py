@@ -17,6 +17,7 @@ from syncwall.explain.benchmarks import corruption_findings, read_measured_file
 from syncwall.explain.failures import read_words
 from syncwall.explain.finding import Finding, Severity
 from syncwall.explain.logs import nccl_findings, nsys_findings
+from syncwall.explain.memory import memory_findings, memory_words
 from syncwall.explain.remedies import price_for
 from syncwall.explain.stragglers import Slowdown, slowdown_of
 from syncwall.explain.topology_findings import check_fabric
@@ -29,6 +30,7 @@ from syncwall.read.fabric_file import FabricGraph
 from syncwall.read.failure_text import read_failure_text
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
 from syncwall.read.link_rates import LinkReading, read_iperf3, read_perftest
+from syncwall.read.memory_snapshot import read_memory_snapshot
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
@@ -155,7 +157,10 @@ def _training_log(log: TrainingLog) -> str:
 
 def _checks(found: NodeCheck) -> str:
     parts = {"passed": found.passed, "failed": found.faults, "skipped": found.skipped}
-    return f"{found.tool}: " + ", ".join(f"{len(all_)} {what}" for what, all_ in parts.items() if all_)
+    said = [found.screen] * bool(found.screen)
+    return f"{found.tool}: " + ", ".join(
+        [*said, *(f"{len(all_)} {what}" for what, all_ in parts.items() if all_)]
+    )
 
 
 _AFTER_CHECK: Final = {
@@ -163,6 +168,13 @@ _AFTER_CHECK: Final = {
     "network port slow": "compare with the adapters that it should equal; reseat or replace the cable",
     "GPU test failed": "take the node out, and give this output with nvidia-bug-report.sh to the vendor",
     "clocks throttled": "look at temperature, power and fans of that host; compare nvidia-smi -q -d CLOCK",
+    "GPU not readable": "look at dmesg for Xid, run dcgmi diag -r 3; drain the node if it stays so",
+    "GPU hot": "see if clocks are held back (nvidia-smi -q -d PERFORMANCE); look at fans and air",
+    "power cap differs": "set one limit for all (nvidia-smi -pl): the slowest GPU sets the pace of a job",
+    "GPU idle among busy ones": (
+        "look at the process of that GPU (py-spy dump, its log): in a hang the others wait in a collective, "
+        "which counts as busy"
+    ),
     "GPU memory error": "drain the node, reset the GPU, and replace it if the errors come back",
 }
 
@@ -178,6 +190,7 @@ def _check_findings(found: NodeCheck, _: FilesRequest) -> Iterator[Finding]:
 READERS: Final[dict[str, Reader]] = {
     FileKind.OPERATIONS: Reader(_one(slowdown_of), _operations),
     FileKind.FLIGHT: Reader(_one(read_flight_recorder), _dump),
+    FileKind.MEMORY: Reader(_one(read_memory_snapshot), memory_words, lambda what, _: memory_findings(what)),
     FileKind.NCCL_LOG: Reader(_one(read_nccl_log), _log, _log_findings),
     FileKind.NCCL_TESTS: Reader(read_nccl_tests, _nccl_tests, lambda what, _: corruption_findings(what)),
     FileKind.FABRIC: Reader(_one(read_fabric), _fabric, lambda what, _: check_fabric(what)),
@@ -224,8 +237,7 @@ def read_files(files: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[Read
             try:
                 found.setdefault(kind, []).extend(_read(kind, reader, path))
             except EmptyInput as error:
-                why = error.problems[0].message
-                empty.append(NotJudged(f"{kind} {path.name}", why, _WHOLE, str(path)))
+                empty.append(nothing_in(kind, error))
     found = {kind: some for kind, some in found.items() if some}
     for kind, others in _BESIDE.items():
         for other in others:
@@ -235,12 +247,19 @@ def read_files(files: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[Read
     return found, empty
 
 
-_WHOLE: Final = "the whole of it, of a run that came to its end"
+def nothing_in(kind: str, error: EmptyInput) -> NotJudged:
+    """A file of a kind that holds nothing of what it is for."""
+    problem = error.problems[0]
+    whole = "the whole of it, of a run that came to its end"
+    return NotJudged(f"{kind} {Path(problem.file).name}", problem.message, whole, problem.file)
+
+
 _BESIDE: Final = {
-    FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE),
-    FileKind.TRAINING_LOG: (FileKind.FAILURE,),
+    FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE, FileKind.NODE_CHECK),
+    FileKind.TRAINING_LOG: (FileKind.FAILURE, FileKind.NODE_CHECK),
+    FileKind.NODE_CHECK: (FileKind.FAILURE,),
 }
-"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job."""
+"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job, GPUs."""
 
 
 def _among_lines(kind: FileKind, log: Path) -> list[ReadFile]:

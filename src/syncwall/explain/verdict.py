@@ -1,6 +1,6 @@
 """What can be concluded from files: one of four states, and what was compared with what for it.
 
-Holds `VerdictState`, `EXIT_CODES`, `FEW_STEPS`, `PROVEN`, `Judged`, `NotJudged` and `Verdict`.
+Holds `VerdictState`, `EXIT_CODES`, `COSTLY`, `FEW_STEPS`, `PROVEN`, `Judged`, `NotJudged` and `Verdict`.
 """
 
 from dataclasses import dataclass
@@ -28,6 +28,8 @@ EXIT_CODES: Final = {
     VerdictState.HEALTHY: 0,
 }
 """2 is for wrong input."""
+COSTLY: Final = 0.25
+"""Share of a step from which an idle device is wrong, whatever was expected; below it is usual."""
 FEW_STEPS: Final = 5
 """Fewer steps show that ranks differ, not that they always do."""
 PROVEN: Final = 0.8

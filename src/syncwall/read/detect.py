@@ -22,6 +22,7 @@ from syncwall.read.fabric_file import (
 from syncwall.read.failure_text import says_failure
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.limited import open_limited, read_xml
+from syncwall.read.memory_snapshot import is_memory_snapshot
 from syncwall.read.nccl_topology import read_nccl_topology
 from syncwall.read.topology import HostTopology
 from syncwall.read.training_log_formats import STEP_LINE
@@ -39,6 +40,7 @@ class FileKind(StrEnum):
     NCCL_LOG = "NCCL log"
     NCCL_TESTS = "nccl-tests output"
     FLIGHT = "flight-recorder dump"
+    MEMORY = "CUDA memory snapshot"
     TOPOLOGY = "topology"
     GRAPH = "NCCL graph"
     FABRIC = "fabric"
@@ -71,7 +73,9 @@ _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r"(?m)^\s{0,8}CA '\w|^Infiniband device '\w|\"DCGM (GPU )?Diagnostic\"", FileKind.NODE_CHECK),
     (r"(?m)^\| (Diagnostic +\| Result|[\w /]{1,40}\| (Pass|Fail|Skip)\b)", FileKind.NODE_CHECK),
     (r"(?m)Clocks (Throttle|Event) Reasons *$|^ {1,40}HW Slowdown +: ", FileKind.NODE_CHECK),
+    (r"\bNVSMI LOG\b", FileKind.NODE_CHECK),
     (STEP_LINE, FileKind.TRAINING_LOG),
+    (r"\d{1,7}MiB / {1,6}\d{1,7}MiB \|", FileKind.NODE_CHECK),
 )
 
 
@@ -85,7 +89,7 @@ def kind_of(path: Path | str) -> FileKind:
     """What the file at `path` is; an error names what is known if it is none of these."""
     head = first_bytes(path)
     if head.startswith(b"\x80"):
-        return FileKind.FLIGHT
+        return FileKind.MEMORY if is_memory_snapshot(head) else FileKind.FLIGHT
     if head.startswith(b"PAR1"):
         return FileKind.OPERATIONS
     if head[257:262] == b"ustar":
@@ -102,7 +106,7 @@ def kind_of(path: Path | str) -> FileKind:
 
 _PASTED: Final = (
     "time-outs of NCCL and c10d, out of memory, tracebacks, torchrun, Xid and dmesg, Slurm, Kubernetes; "
-    "ibstat, dcgmi diag, nvidia-smi -q"
+    "ibstat, dcgmi diag, nvidia-smi, nvidia-smi -q"
 )
 """What of texts can be read."""
 Files = dict[str, list[Path]]

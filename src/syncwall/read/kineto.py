@@ -11,7 +11,7 @@ The file is walked through once; only columns of numbers stay in memory.
 import gc
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.json_array import JsonArray
 from syncwall.read.limited import open_limited, plain_text
 from syncwall.read.trace import (
@@ -397,7 +397,9 @@ def _recorded_kind(name: str) -> str:
 
 
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_]?(\d{1,6})", re.IGNORECASE)
-_HOST = re.compile(r"^(?P<host>[A-Za-z0-9.-]+)_\d+\.\d+\.pt\.trace\.json")
+_WORKER = re.compile(r"(?:^|[^a-z])worker[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_RANK_FOLDER = re.compile(r"rank[-_]?(\d{1,6})", re.IGNORECASE)
+_HOST = re.compile(r"^(?P<host>[A-Za-z0-9.-]+)_(?P<process>\d{1,9})\.\d+\.pt\.trace\.json")
 _KEPT = (
     "schemaVersion",
     "cuda_runtime_version",
@@ -416,6 +418,7 @@ class Facts:
     """Of one trace."""
 
     rank: int | None = None
+    rank_from: str = ""
     world_size: int | None = None
     device: str | None = None
     host: str | None = None
@@ -430,21 +433,43 @@ def facts_of(head: dict[str, Any], path: Path, device: int | None) -> Facts:
     given = head.get("distributedInfo")
     info = given if isinstance(given, dict) else {}
     rank, ranks = _whole(info.get("rank")), _whole(info.get("world_size"))
-    match = _RANK.search(path.name)
-    if rank is None and match:
-        rank = int(match.group(1))
+    is_said = rank is not None
+    rank = rank if is_said else _named_rank(path)
     named = _HOST.match(path.name)
     more = {key: head[key] for key in _KEPT if isinstance(head.get(key), str | int | float)}
     more |= {key: plain_text(info[key]) for key in ("backend", "nccl_version") if info.get(key)}
     more |= {"groups": groups} if (groups := _groups(info)) else {}
     return Facts(
         rank=rank,
+        rank_from="" if is_said or rank is None else "name",
         world_size=ranks,
         device=_device(head, device),
         host=_host(head) or (named.group("host") if named else None),
         base_ns=_whole(head.get("baseTimeNanoseconds")) or 0,
         more=more,
     )
+
+
+def _named_rank(path: Path) -> int | None:
+    """The rank in the name of a file, or of its folder; a host may be called worker-3, too."""
+    found = _RANK.search(path.name) or _RANK_FOLDER.fullmatch(path.parent.name)
+    if found is None and not _HOST.match(path.name):
+        found = _WORKER.search(path.name)
+    return int(found[1]) if found else None
+
+
+def ranks_by_order(paths: Iterable[Path | str]) -> dict[str, int]:
+    """A rank for each file by its place among the others, numbers as such; by host and process if named."""
+    keys = {str(path): _place(Path(path)) for path in paths}
+    places = {key: number for number, key in enumerate(sorted(set(keys.values())))}
+    return {path: places[key] for path, key in keys.items()}
+
+
+def _place(path: Path) -> tuple[tuple[str, int], ...]:
+    named = _HOST.match(path.name)
+    text = f"{path.parent}/{named['host']}_{named['process']}" if named else str(path)
+    parts = re.findall(r"(\D*)(\d{0,18})", text)
+    return tuple((words, int(number or -1)) for words, number in parts)
 
 
 def _whole(value: Any) -> int | None:
@@ -494,7 +519,8 @@ def read_trace(path: Path | str) -> Trace:
             columns.add(batch)
         problems = array.problems
     if not array.found or not columns.kept:
-        raise InputError.of(_why_not(array), file=str(path))
+        is_whole = not array.problems and "nodes" not in array.head
+        raise (EmptyInput if is_whole else InputError).of(_why_not(array), file=str(path))
     if columns.damaged:
         problems += (Problem(str(path), 0, 0, f"{columns.damaged} events without name or time"),)
     return _trace(path, columns, array.head, problems)
@@ -520,6 +546,7 @@ def _trace(path: Path, columns: EventColumns, head: dict[str, Any], problems: tu
         collectives={int(place[i]): c for i, c in columns.collectives.items()},
         base_ns=facts.base_ns + int(columns.origin_us or 0) * 1000 + first,
         rank=facts.rank,
+        rank_from=facts.rank_from,
         world_size=facts.world_size,
         device=facts.device,
         host=facts.host,
@@ -549,7 +576,7 @@ def _why_not(array: JsonArray) -> str:
         return f"has no events that can be read: {array.problems[0].message}"
     if "nodes" in array.head:
         return "is an execution trace, not a profiler trace"
-    return 'has no "traceEvents"; a profiler trace is written by export_chrome_trace'
+    return 'has no event in "traceEvents"; a profiler trace is written by export_chrome_trace'
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Checks of a node: ibstat and ibstatus, dcgmi diag (table and JSON), clocks and ECC of nvidia-smi -q.
+"""Checks of a node: ibstat and ibstatus, dcgmi diag (table and JSON), nvidia-smi (its table, and -q).
 
 Holds `NodeCheck`, `CheckFault` and `read_node_check`: what was found in order, what not, and what was
-skipped.
+skipped. The table of nvidia-smi is of one moment: it can show a fault, never that all is well.
 """
 
 import json
@@ -38,6 +38,8 @@ class NodeCheck:
     faults: tuple[CheckFault, ...]
     skipped: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    screen: str = ""
+    """What the table of nvidia-smi shows."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class _Found:
     passed: list[str] = field(default_factory=list)
     faults: list[CheckFault] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    screen: str = ""
 
     def passes(self, what: str) -> None:
         if len(self.passed) < _MOST:
@@ -66,7 +69,7 @@ def read_node_check(path: Path | str) -> NodeCheck:
         _json(path, found)
     else:
         lines = LogLines(path)
-        readers = (_Ports(found), _Diagnostics(found), _Clocks(found))
+        readers = (_Ports(found), _Diagnostics(found), _Clocks(found), _Screen(found))
         for number, text in lines:
             for reader in readers:
                 reader.take(number, text[:1000])
@@ -76,7 +79,7 @@ def read_node_check(path: Path | str) -> NodeCheck:
     if not found.tools:
         raise EmptyInput.of("is of no check of a node that is known", file=str(path))
     passed, faults, skipped = tuple(found.passed), tuple(found.faults), tuple(found.skipped)
-    return NodeCheck(str(path), ", ".join(found.tools), passed, faults, skipped, problems)
+    return NodeCheck(str(path), ", ".join(found.tools), passed, faults, skipped, problems, found.screen)
 
 
 class _Ports:
@@ -204,6 +207,8 @@ class _Clocks:
         if text.startswith("GPU ") and ":" in text:
             self._close()
             self._gpu = f"GPU {text[4:30].strip()}"
+        if "NVSMI LOG" in text:
+            self._found.tools["nvidia-smi -q"] = None
         match = self._KEY.match(text)
         if match is None:
             self._is_past = (self._is_past or "Aggregate" in text) and "Volatile" not in text
@@ -234,6 +239,123 @@ class _Clocks:
 
     def end(self) -> None:
         self._close()
+
+
+@dataclass(slots=True)
+class _Gpu:
+    """One GPU in the table of nvidia-smi."""
+
+    number: str
+    name: str
+    line: int
+    ecc: int = 0
+    is_read: bool = True
+    """False if the driver could not read one of its sensors."""
+    temperature_c: int | None = None
+    power_w: int | None = None
+    cap_w: int | None = None
+    used_mib: int | None = None
+    total_mib: int | None = None
+    busy: int | None = None
+    """Percent of the last second in which a kernel ran, be it one that waits."""
+
+
+class _Screen:
+    """The table that nvidia-smi shows: two rows a GPU, and the processes."""
+
+    _FIRST = re.compile(
+        r"\|\s{1,4}(?P<number>\d{1,3})\s{2}(?P<name>\S.{1,40}?)\s{1,30}(?:On|Off|N/A)\s{0,4}\|"
+        r"\s{0,4}[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:.{0,16}\|\s{0,24}(?P<ecc>\d{1,9}|N/A|Off|ERR!)\s{0,3}\|"
+    )
+    _SECOND = re.compile(
+        r"\|\s{0,3}\S{1,5}\s{1,6}(?P<temperature>\d{1,3}C|\S{1,5})\s{1,8}\S{2,5}\s{1,24}"
+        r"(?P<power>\d{1,4}W|\S{1,10})\s{1,3}/\s{1,4}(?P<cap>\d{1,4}W|\S{1,10})\s{0,3}\|\s{0,14}(?P<used>\d{1,7})MiB\s"
+        r"{0,4}/\s{0,6}(?P<total>\d{1,7})MiB\s{0,3}\|\s{0,8}(?:(?P<busy>\d{1,3})%|\S{1,5})"
+    )
+    _PROCESS = re.compile(r"\|\s{1,6}\d{1,3}\s.{1,40}\s(?:C|M\+C|C\+G)\s{1,4}\S.{0,80}MiB\s{0,3}\|")
+
+    def __init__(self, found: _Found) -> None:
+        self._found = found
+        self._gpus: list[_Gpu] = []
+        self._processes = 0
+
+    def take(self, number: int, text: str) -> None:
+        if first := self._FIRST.search(text):
+            ecc = first["ecc"]
+            gpu = _Gpu(first["number"], first["name"].strip(), number, int(ecc) if ecc.isdecimal() else 0)
+            gpu.is_read = ecc != "ERR!"
+            if len(self._gpus) < _MOST:
+                self._gpus.append(gpu)
+        elif self._gpus and self._gpus[-1].total_mib is None and (second := self._SECOND.search(text)):
+            gpu, said = self._gpus[-1], second.groupdict("")
+            gpu.is_read = gpu.is_read and "ERR!" not in second[0]
+            gpu.temperature_c = _number(said["temperature"], "C")
+            gpu.power_w, gpu.cap_w = _number(said["power"], "W"), _number(said["cap"], "W")
+            gpu.used_mib, gpu.total_mib = int(said["used"]), int(said["total"])
+            gpu.busy = _number(said["busy"])
+        elif self._gpus and self._PROCESS.search(text):
+            self._processes += 1
+
+    def end(self) -> None:
+        gpus = [one for one in self._gpus if one.total_mib is not None]
+        if not gpus:
+            return
+        self._found.tools["nvidia-smi"] = None
+        for gpu in gpus:
+            self._judge(gpu, gpus)
+        self._found.screen = self._shown(gpus)
+
+    def _judge(self, gpu: _Gpu, gpus: list[_Gpu]) -> None:
+        who, fails = f"GPU {gpu.number} ({gpu.name})", self._found.fails
+        same = [one for one in gpus if one.name == gpu.name]
+        if gpu.ecc:
+            fails("GPU memory error", f"{who} had {gpu.ecc} uncorrected memory errors", gpu.line)
+        if not gpu.is_read:
+            fails("GPU not readable", f"the driver cannot read sensors of {who}", gpu.line, is_sure=False)
+        if (gpu.temperature_c or 0) >= _HOT_C:
+            fails("GPU hot", f"{who} is at {gpu.temperature_c} °C", gpu.line, is_sure=False)
+        cap = max((one.cap_w or 0 for one in same), default=0)
+        if gpu.cap_w is not None and gpu.cap_w < cap:
+            what = f"{who} may take {gpu.cap_w} W, others of its kind {cap}"
+            fails("power cap differs", what, gpu.line, is_sure=False)
+        others = [one.busy for one in same if one is not gpu and one.busy is not None]
+        if gpu.busy == 0 and _holds(gpu) and others and min(others) >= _BUSY:
+            what = f"{who} is idle and holds {gpu.used_mib} MiB, all {len(others)} others are busy"
+            fails("GPU idle among busy ones", what, gpu.line, is_sure=False)
+
+    def _shown(self, gpus: list[_Gpu]) -> str:
+        names = list(dict.fromkeys(one.name for one in gpus))
+        spans = (
+            ("MiB used", [one.used_mib for one in gpus]),
+            ("MiB in all", [one.total_mib for one in gpus]),
+            ("% busy", [one.busy for one in gpus]),
+            ("°C", [one.temperature_c for one in gpus]),
+            ("W taken", [one.power_w for one in gpus]),
+            ("W allowed", [one.cap_w for one in gpus]),
+        )
+        said = [f"{len(gpus)} x {', '.join(names[:3])}"]
+        for unit, values in spans:
+            known = sorted(value for value in values if value is not None)
+            if known:
+                low, high = known[0], known[-1]
+                said.append(f"{low}{f' to {high}' if high > low else ''} {unit}")
+        return "; ".join([*said, f"{self._processes} processes"] if self._processes else said)
+
+
+_HOT_C: Final = 90
+"""No data-centre GPU is to be run hotter; most slow down some degrees below or above."""
+_BUSY: Final = 90
+_HELD_MIB: Final = 1024
+
+
+def _holds(gpu: _Gpu) -> bool:
+    """Whether a job has memory of it; a context alone takes some hundred MiB."""
+    return (gpu.used_mib or 0) >= _HELD_MIB
+
+
+def _number(text: str, unit: str = "") -> int | None:
+    number = text.removesuffix(unit)
+    return int(number) if number.isdecimal() else None
 
 
 def _json(path: Path | str, found: _Found) -> None:

@@ -94,6 +94,8 @@ class Trace:
     base_ns: int = 0
     """Time of day at which times are 0."""
     rank: int | None = None
+    rank_from: str = ""
+    """What the rank was taken from where the trace does not say it: "name" or "order" of its file."""
     world_size: int | None = None
     device: str | None = None
     """Name of the accelerator."""

@@ -22,6 +22,7 @@ from syncwall.explain.traces.rank_comparison import NEXT, RanksVerdict
 from syncwall.explain.training_level import Level
 from syncwall.explain.verdict import FEW_STEPS, PROVEN, Judged, NotJudged, VerdictState
 from syncwall.public import published
+from syncwall.read.memory_snapshot import DeviceMemory
 from syncwall.read.topology import HostTopology
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, table
 from syncwall.show.changes import changed_next, changed_verdict, changed_why
@@ -93,6 +94,7 @@ def _among(found: Explanation, said: str) -> str:
     traces = found.traces
     assert traces is not None
     count, world = len(traces.ranks) or 1, traces.world_size or 1
+    said += f" (ranks assumed from the {traces.ranks_from})" * bool(traces.ranks_from)
     return said if count >= world else f"{said}, seen from {count:,} of {plural(world, 'rank')}"
 
 
@@ -353,8 +355,9 @@ def _traces(job: JobTraces) -> str:
     ranks = plural(len(job.ranks) or 1, "rank")
     of = f" of {job.world_size:,}" if job.world_size else ""
     device = f" on {job.device}" if job.device else ""
+    assumed = f"; ranks assumed from the {job.ranks_from}" * bool(job.ranks_from)
     told = "" if job.ledger.found_by == "marks" else f", found by {job.ledger.found_by}"
-    return f"{ranks}{of}{device}; {plural(len(job.ledger.steps), 'step')}{told}"
+    return f"{ranks}{of}{device}; {plural(len(job.ledger.steps), 'step')}{told}{assumed}"
 
 
 def _topology(
@@ -392,6 +395,7 @@ def explanation_view(found: Explanation) -> View:
         *_ranks(found),
         *_benchmarks(found.benchmarks),
         *log_blocks(found.levels),
+        *_memory(found.memory),
         *_labelled("Judged", [f"{one.what}, against {one.against}" for one in found.judged[:_FILES]]),
         *_labelled("Why", list(why_lines(found))),
         *_findings(found.findings),
@@ -417,6 +421,43 @@ def _benchmarks(found: MachineCheck) -> list[Block]:
         rows.append((f"GEMM, {plural(gemm.count, 'shape')}", "", *at_best, "", said))
     head = ("benchmark", "size", "busbw", "expected", "at least", "")
     return table(head, rows) if rows else []
+
+
+_HOLDERS: Final = 6
+_LONGEST_LINE: Final = 60
+_LEAST_PHASE: Final = 0.005
+"""Share from which a phase has a line."""
+
+
+def _memory(devices: Sequence[DeviceMemory]) -> list[Block]:
+    """What holds most of each GPU at its worst moment: by line, and by what was being done there."""
+    blocks: list[Block] = []
+    for one in devices:
+        who = f"GPU {one.device} at {'the failure' if one.refusal else 'the peak'}"
+        who += f" of {Path(one.source).name}" * (len({other.source for other in devices}) > 1)
+        blocks += table((who, "GiB", "share", "blocks", "allocated in"), _by_line(one))
+        blocks += table(("allocated in", "GiB", "share"), _by_phase(one))
+    return blocks
+
+
+def _by_line(one: DeviceMemory) -> Iterator[tuple[str, ...]]:
+    for holder in one.holders[:_HOLDERS]:
+        line = holder.line or "(no line of Python)"
+        short = line if len(line) <= _LONGEST_LINE else f"...{line[3 - _LONGEST_LINE :]}"
+        yield short, *_amount(holder.held_bytes, one), f"{holder.blocks:,}", holder.phase
+    if rest := one.held_bytes - sum(holder.held_bytes for holder in one.holders[:_HOLDERS]):
+        yield "other lines", *_amount(rest, one), "", ""
+
+
+def _by_phase(one: DeviceMemory) -> Iterator[tuple[str, ...]]:
+    for phase, count in one.phases.items():
+        if count >= _LEAST_PHASE * one.held_bytes:
+            yield phase, *_amount(count, one)
+    yield "reserved, not in use", f"{one.unused_bytes / 2**30:.2f}", ""
+
+
+def _amount(count: float, one: DeviceMemory) -> tuple[str, str]:
+    return f"{count / 2**30:.2f}", percent(count / one.held_bytes) if one.held_bytes else ""
 
 
 def _first(rows: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:

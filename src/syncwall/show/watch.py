@@ -12,18 +12,30 @@ from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, sentence, table
 from syncwall.show.draw.curves import spark_line, step_chart
 from syncwall.show.numbers import duration, percent, plural, signed, span
+from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Expectation, Finding, Group, RankState, grouped
+from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
+from syncwall.watch.verdict import Bound, RunVerdict, run_verdict
 
 
-def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> View:
-    """What the run was like."""
+def watch_view(
+    found: Summary,
+    command: tuple[str, ...] = (),
+    code: int = 0,
+    compared: Comparison | None = None,
+) -> View:
+    """What the run was like, and what it was like beside an earlier one."""
     about = f"{plural(found.ranks, 'rank')} of {found.world} watched for {span(found.watched_s)}"
     blocks: list[Block] = [Verdict(tuple(_end_verdict(found, code)), about)]
+    if compared is not None:
+        said = f"{compared.outcome}: {compared.reason} ({compared.baseline})"
+        blocks.append(Lines("Baseline", (sentence(said),)))
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
+    blocks += _next(run_verdict(found.seconds, found.held, found.steps))
     blocks += findings_table(found.findings)
     notes = [sentence(note) for note in found.notes]
     if found.lost_marks:
@@ -41,11 +53,29 @@ def _end_verdict(found: Summary, code: int) -> Iterator[str]:
     else:
         tokens = f", {found.tokens_per_s:,.0f} tokens/s" if found.tokens_per_s else ""
         yield f"{plural(found.steps, 'step')} of {duration(found.step_s)} each{tokens}"
+        if (bound := run_verdict(found.seconds, found.held, found.steps)) is not None:
+            yield str(bound).capitalize()
+        if beside := _beside(found):
+            yield f"Beside the steps: {beside}"
     if found.findings:
         kinds = dict.fromkeys(str(one.kind) for one in found.findings)
         yield f"{plural(len(found.findings), 'finding')}: {', '.join(kinds)}"
     if code:
         yield f"The command ended with code {code}"
+
+
+def _beside(found: Summary) -> str:
+    """Seconds of a rank that are no part of its steps: "evaluation 5 s, 1 pause of 12 s"."""
+    apart = (Cause.CHECKPOINT, Cause.EVALUATION)
+    said = [f"{cause} {span(found.beside_s[cause])}" for cause in apart if found.beside_s.get(cause)]
+    paused_s = sum(spent_s for cause, spent_s in found.beside_s.items() if cause not in apart)
+    if found.pauses:
+        said.append(f"{plural(found.pauses, 'pause')} of {span(paused_s)} together")
+    return ", ".join(said)
+
+
+def _next(bound: RunVerdict | None) -> list[Block]:
+    return [] if bound is None else [Lines("Next", (sentence(bound.next),))]
 
 
 def watched_and_predicted(
@@ -86,48 +116,50 @@ def findings_table(findings: tuple[Finding, ...]) -> list[Block]:
     return table(head, rows, ends_in_words=1, texts=("node",), spare=("node", "since step"))
 
 
-_STALE_S: Final = 5.0
 _MOST_RANKS: Final = 32
 """Of a node or of several; what is wrong with others stands among the findings."""
 
 
-def live_view(found: Snapshot, now_s: float) -> View:
-    """What is going on; `now_s` says how old that is."""
-    about = f"{plural(len(found.ranks), 'rank')} of {found.world} on {found.node}"
-    age_s = now_s - found.now_s
-    if age_s > _STALE_S:
-        about += f"; the agent was last heard of {span(age_s)} ago"
-    blocks: list[Block] = [Verdict(tuple(_live_verdict(found)), about), *_figures(found)]
+def live_view(found: Snapshot, status: JobStatus) -> View:
+    """What is going on, as far as `status` says that this is known."""
+    ranks = f"{plural(len(found.ranks), 'rank')} of {found.world} on {found.node}"
+    verdict = Verdict(tuple(_live_verdict(found, status)), f"{status.state}, {ranks}")
+    blocks: list[Block] = [verdict, *_figures(found, status)]
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step goes", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
+    blocks += _next(_bound_now(found))
     blocks += findings_table(found.findings)
-    blocks += _ranks(found)
+    blocks += _ranks(found, status)
     blocks += _curves(found)
     if found.past:
         past = [f"{one.kind}: {one.evidence}" for one in found.past[-5:]]
         blocks.append(Lines("Past", tuple(map(sentence, past)), is_quiet=True))
     if found.notes:
         blocks.append(Lines("Not told", tuple(map(sentence, found.notes)), is_quiet=True))
-    return View(f"Live: {found.node}", tuple(blocks))
+    return View(f"Live: {found.name or found.node}", tuple(blocks))
 
 
-def _live_verdict(found: Snapshot) -> Iterator[str]:
-    stops = [one for one in found.findings if one.kind.stops_the_job]
-    if stops:
-        yield f"The job stands still: {stops[0].evidence}"
-    elif found.findings:
-        yield f"{sentence(str(found.findings[0].kind))[:-1]}: {found.findings[0].evidence}"
-    elif all(one.process.is_over for one in found.ranks):
-        yield "All ranks have ended"
+def _bound_now(found: Snapshot) -> RunVerdict | None:
+    """What holds the run up now, over its latest steps."""
+    return run_verdict(found.seconds, found.findings, len(found.steps))
+
+
+def _live_verdict(found: Snapshot, status: JobStatus) -> Iterator[str]:
+    if status.reason:
+        yield sentence(status.reason)[:-1]
     elif found.step_s is None:
         yield "The first steps have not been made yet"
     else:
-        yield "Nothing is wrong"
+        bound = _bound_now(found)
+        if bound is None or bound.bound is Bound.COMPUTE:
+            yield "Nothing is wrong"
+        if bound is not None:
+            yield str(bound).capitalize()
 
 
-def _figures(found: Snapshot) -> list[Block]:
+def _figures(found: Snapshot, status: JobStatus) -> list[Block]:
     """Numbers that stand out, in one line."""
     parts = []
     if found.step_s:
@@ -143,29 +175,33 @@ def _figures(found: Snapshot) -> list[Block]:
     if found.goodput is not None:
         parts.append(f"goodput {percent(found.goodput, 1)}")
     lines = [" · ".join(parts)] if parts else []
-    if found.finish_s is not None and isfinite(found.finish_s[1]):
+    if status.is_current and found.finish_s is not None and isfinite(found.finish_s[1]):
         low, half, high = found.finish_s
         until = "never" if not isfinite(high) else span(high)
         lines.append(f"done in {span(half)} (P10 {span(low)}, P90 {until})")
-    return [Lines("Now", tuple(lines))] if lines else []
+    return [Lines("Now" if status.is_current else "Last seen", tuple(lines))] if lines else []
 
 
-def _ranks(found: Snapshot) -> list[Block]:
+def _ranks(found: Snapshot, status: JobStatus) -> list[Block]:
     shown = sorted(found.ranks, key=_worst_first)[:_MOST_RANKS]
     rows = [
         (
             str(one.rank),
             one.node,
-            str(one.process),
+            str(one.process) if status.is_current or one.process.is_over else "unknown",
             one.phase,
             f"{one.step:,}",
             "" if one.step_s is None else duration(one.step_s),
-            "" if one.process.is_over else duration(max(found.now_s - one.phase_since_s, 0.0)),
+            "" if one.process.is_over else duration(_silence_s(one, found, status)),
         )
         for one in sorted(shown, key=lambda one: one.rank)
     ]
     head = ("rank", "node", "process", "phase", "step", "step time", "last mark ago")
     return table(head, rows, words=4, spare=("last mark ago", "node"))
+
+
+def _silence_s(one: RankState, found: Snapshot, status: JobStatus) -> float:
+    return max(found.now_s - one.phase_since_s, 0.0) + (status.age_s or 0.0)
 
 
 def _worst_first(one: RankState) -> tuple[bool, float, int]:

@@ -16,17 +16,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from syncwall.watch.cores import HostWatch
 from syncwall.watch.devices import Devices, judged_devices
-from syncwall.watch.events import Finding, NodeReport, RankState, to_json
+from syncwall.watch.events import Finding, NodeReport, RankState, StepRecord, to_json
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS, Thresholds
 from syncwall.watch.place import COMMAND_LOCK, Lock
 from syncwall.watch.ranks import ProcessWatch, WatchedRank
-from syncwall.watch.relay import Relay
+from syncwall.watch.relay import Relay, first_number, shifted
+from syncwall.watch.rings import clock_s
+from syncwall.watch.secret import SECRET, secret_of
+from syncwall.watch.signals import FORWARDED
+from syncwall.watch.stalls import Stalls
 from syncwall.watch.summary import Listener, Live, Summary, summary_of
 
 _LEAVES_AFTER_S: Final = 10.0
 """Without a living rank: torchrun starts ranks anew within seconds."""
+_SAID: Final = 200
+"""Characters of an error."""
+_CLOCKS_DIFFER_S: Final = 2.0
+"""More than a report is under way; the order of deaths wants times as they are."""
 _TOLD: Final = 4
 """Latest windows of each rank in a report."""
 
@@ -40,6 +49,8 @@ class Agent:
         self._home, self._listeners, self._limits = home, listeners, limits
         self._processes = ProcessWatch()
         self._devices = Devices()
+        self._host = HostWatch()
+        self._stalls = Stalls(limits)
         self.ranks: dict[Path, WatchedRank] = {}
         self.ended: list[WatchedRank] = []
         """Processes of ranks that were started anew."""
@@ -49,12 +60,16 @@ class Agent:
         self.findings = Findings(home, limits)
         self._findings: tuple[Finding, ...] = ()
         self._relay: Relay | None = None
-        self._number = 0
+        self._no_relay = ""
+        """Why."""
+        self._ahead_s: dict[int, float] = {}
+        """Of clocks of other nodes that differ."""
+        self._number = first_number()
         self.shall_end = False
         """It was asked to leave, and does once no rank lives."""
         self.is_alone = False
         """Whoever started it is gone, and will not clean up."""
-        self._started_s = time.time()
+        self._started_s = clock_s()
         self._looked_s = 0.0
 
     def run(self, *, until_told: bool = False) -> Summary:
@@ -65,7 +80,10 @@ class Agent:
         idle_since_s = time.monotonic()
         next_s = time.monotonic()
         while True:
-            self.round()
+            try:
+                self.round()
+            except Exception as error:  # noqa: BLE001 - the next one may go well
+                self._note(f"not all was judged: {type(error).__name__}: {_line(error)}")
             if self._processes.alive:
                 idle_since_s = time.monotonic()
             elif self.shall_end:
@@ -82,18 +100,15 @@ class Agent:
 
     def round(self) -> Live:
         """One look at everything."""
-        now_s = time.time()
+        now_s = clock_s()
         self._look_for_ranks()
-        steps = [step for one in self.ranks.values() for step in one.read()]
-        for path, one in self.ranks.items():
-            before = self._states.get(path)
-            if before is None or not before.process.is_over:
-                self._states[path] = one.state(self._processes, before, now_s)
+        steps = [step for path in list(self.ranks) for step in self._read(path, now_s)]
         devices = self._devices.states({one.pid: (one.rank, one.node) for one in self.ranks.values()})
-        of_devices = judged_devices(devices, now_s, self._limits)
-        reports, silent_s = self._heard(self._report(now_s, of_devices))
+        stalls = self._stalls.take(steps, tuple(self._states.values()), now_s)
+        of_node = (*judged_devices(devices, now_s, self._limits), *stalls)
+        reports, silent_s = self._heard(self._report(now_s, of_node))
         of_all = (f for one in reports[1:] if one.node_rank for f in one.findings)
-        self._findings, new = self.findings.round(reports, silent_s, now_s, steps, (*of_devices, *of_all))
+        self._findings, new = self.findings.round(reports, silent_s, now_s, steps, (*of_node, *of_all))
         told = self._told(reports[1:], silent_s)
         live = Live(now_s, reports, tuple(steps), self._findings, new, self.findings.expected, told, devices)
         for listener in self._listeners:
@@ -101,12 +116,26 @@ class Agent:
                 listener.round(live)
         return live
 
+    def _read(self, path: Path, now_s: float) -> list[StepRecord]:
+        """Steps that a rank has finished; one that cannot be read any more is left alone."""
+        one, before = self.ranks[path], self._states.get(path)
+        try:
+            steps = one.read(self._host.stolen_s)
+            if before is None or not before.process.is_over:
+                self._states[path] = one.state(self._processes, before, now_s)
+        except Exception as error:  # noqa: BLE001 - whatever its ring holds, others are watched
+            self._note(f"rank {one.rank} is not watched any more: {_line(error)}")
+            self._states.pop(path, None)
+            self.ended.append(self.ranks.pop(path))
+            return []
+        return steps
+
     def end(self) -> Summary:
         """The summary, after a last look; rings that nobody writes any more are removed."""
         self.round()
         for text in self._missing():
             self._note(text)
-        found = summary_of([*self.ended, *self.ranks.values()], self.findings, time.time() - self._started_s)
+        found = summary_of([*self.ended, *self.ranks.values()], self.findings, clock_s() - self._started_s)
         self._devices.stop()
         if self._relay is not None:
             self._relay.stop()
@@ -124,12 +153,13 @@ class Agent:
         for path in sorted((self._home / name for name in names), key=_age):
             if path.name.startswith("rank-"):
                 self._follow(path.with_suffix(".ring"))
+        self._meet()
 
     def _follow(self, path: Path) -> None:
         try:
             found = WatchedRank(path, self._limits)
-        except (OSError, ValueError, KeyError) as error:
-            self.findings.notes.append(f"{path.name} cannot be read: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever it holds, others are watched
+            self._note(f"{path.name} cannot be read: {_line(error)}")
             return
         for old in [p for p, one in self.ranks.items() if one.rank == found.rank]:
             self._states.pop(old, None)  # the rank was started anew
@@ -137,36 +167,43 @@ class Agent:
             self.ended.append(self.ranks.pop(old))
         self.ranks[path] = found
         self._processes.add(found.pid)
-        facts = found.facts
-        if facts["nodes"] > 1 and not facts["store_host"]:
-            self._note(
-                f"no relay between {facts['nodes']} nodes: MASTER_ADDR is not set on this "
+
+    def _meet(self) -> None:
+        """Begin to relay, once the ranks of the job have a secret."""
+        facts = next((one.facts for one in self.ranks.values()), None)
+        if self._relay is not None or facts is None or facts.nodes <= 1:
+            return
+        nodes, secret = facts.nodes, secret_of(self._home)
+        self._no_relay = ""
+        if not facts.store_host:
+            self._no_relay = (
+                f"no relay between {nodes} nodes: MASTER_ADDR is not set on this "
                 "one; it judges its own ranks alone"
             )
-        elif self._relay is None and facts["nodes"] > 1:
-            self._relay = Relay(
-                facts["store_host"],
-                facts["store_port"],
-                facts["node_rank"],
-                facts["nodes"],
-                self._limits,
+        elif not secret:
+            self._no_relay = (
+                f"no relay between {nodes} nodes yet: the ranks have no process group, "
+                f"and {SECRET} is not set"
             )
+        else:
+            address = facts.store_host, facts.store_port, facts.node_rank, nodes
+            self._relay = Relay(*address, self._limits, secret)
 
     def _missing(self) -> list[str]:
         """Why there is no relay and no NVML, as of now."""
-        parts = (self._relay, self._devices)
-        return [part.missing for part in parts if part is not None and part.missing]
+        relay = self._relay.missing if self._relay else self._no_relay
+        return [one for one in (relay, self._devices.missing) if one]
 
     def _note(self, text: str) -> None:
         if text not in self.findings.notes:
             self.findings.notes.append(text)
 
-    def _report(self, now_s: float, of_devices: tuple[Finding, ...]) -> NodeReport:
+    def _report(self, now_s: float, of_node: tuple[Finding, ...]) -> NodeReport:
         first = next(iter(self.ranks.values()), None)
         self._number += 1
         notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
         notes |= dict.fromkeys(self._missing())
-        node_rank = first.facts["node_rank"] if first else 0
+        node_rank = first.facts.node_rank if first else 0
         return NodeReport(
             node=first.node if first else "",
             node_rank=node_rank,
@@ -174,10 +211,11 @@ class Agent:
             sent_s=now_s,
             ranks=tuple(self._states.values()),
             windows=tuple(w for one in self.ranks.values() for w in list(one.windows)[-_TOLD:]),
-            world=first.facts["world"] if first else 1,
-            nodes=first.facts["nodes"] if first else 1,
+            world=first.facts.world if first else 1,
+            nodes=first.facts.nodes if first else 1,
             notes=(*notes, *self.findings.notes),
-            findings=self._findings if node_rank == 0 else of_devices,
+            findings=self._findings if node_rank == 0 else of_node,
+            host=self._host.load(now_s, [one.pid for one in self.ranks.values()]) if first else None,
         )
 
     def _heard(self, own: NodeReport) -> tuple[tuple[NodeReport, ...], dict[str, float]]:
@@ -188,8 +226,16 @@ class Agent:
         heard = self._relay.heard()
         heard.pop(own.node_rank, None)
         silent_s = {report.node: silent_s for report, silent_s in heard.values()}
-        others = (heard[rank][0] for rank in sorted(heard))
+        others = (self._by_own_clock(*heard[rank], own.sent_s) for rank in sorted(heard))
         return (own, *others), silent_s | {own.node: 0.0}
+
+    def _by_own_clock(self, report: NodeReport, silent_s: float, now_s: float) -> NodeReport:
+        """A report of a node whose clock is elsewhere, with times as here."""
+        ahead_s = report.sent_s + silent_s - now_s
+        known_s = self._ahead_s.get(report.node_rank, 0.0)
+        if abs(ahead_s - known_s) > _CLOCKS_DIFFER_S:
+            known_s = self._ahead_s[report.node_rank] = ahead_s
+        return shifted(report, -known_s) if known_s else report
 
     def _told(self, others: Sequence[NodeReport], silent_s: Mapping[str, float]) -> tuple[Finding, ...]:
         """What the first node has found and this one has not, while it can be heard."""
@@ -201,6 +247,11 @@ class Agent:
             for found in one.findings
             if found.key not in known
         )
+
+
+def _line(error: Exception) -> str:
+    """What it says first."""
+    return str(error).partition("\n")[0][:_SAID] or type(error).__name__
 
 
 def _names(home: Path) -> list[str]:
@@ -225,6 +276,15 @@ def _said(file: int) -> bytes | None:
     return os.read(file, 1) if poll.poll(0) else None
 
 
+def _outlive_signals(agent: Agent) -> None:
+    """Signals to all processes of a job are for the training; only SIGTERM is heeded, at its end."""
+    signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
+    for number in FORWARDED:
+        if number not in (signal.SIGTERM, signal.SIGCONT):
+            signal.signal(number, lambda *_: None)  # children that become other programs get defaults
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+
+
 def main(words: Iterable[str]) -> int:
     """Run the agent of a folder, unless it has one."""
     from syncwall.watch.exporters import EventLines, Exporters, SaidLines
@@ -239,12 +299,12 @@ def main(words: Iterable[str]) -> int:
         with EventLines(events or str(home / "events.jsonl")) as lines:
             exporters = Exporters(home, os.environ)
             agent = Agent(home, [lines, SaidLines(), exporters])
-            signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
+            _outlive_signals(agent)
             remove_leftovers()
             summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
+            (home / "summary.json").write_bytes(to_json(summary))  # before what may take a while
             exporters.close()
-        (home / "summary.json").write_bytes(to_json(summary))
         if agent.is_alone and (home / COMMAND_LOCK).exists():
             shutil.rmtree(home, ignore_errors=True)
     return 0

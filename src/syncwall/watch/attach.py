@@ -8,6 +8,7 @@ training goes on unwatched.
 import atexit
 import json
 import os
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any, Final
 
 from syncwall.hosts import Place, host_name, place
 from syncwall.watch.place import EXPECT, folder, store_port
-from syncwall.watch.rings import MarkKind, Ring
+from syncwall.watch.rings import MarkKind, Ring, leave_error
+from syncwall.watch.secret import attach_secret, share_secret
 from syncwall.watch.watching import AppliedPatches, Watching
 
 _LAUNCHERS: Final = frozenset(
@@ -50,6 +52,7 @@ def start(expect: str | None = None) -> None:
     os.register_at_fork(after_in_child=_forked)
     atexit.register(_exit)
     _attach(_watching)
+    attach_secret(_watching, lambda: folder(os.environ))
     if place(os.environ) is not None and not _is_a_helper():
         _watching.begin()
 
@@ -115,6 +118,7 @@ def _open_ring() -> Ring | None:
         home = _made(folder(os.environ))
         ring = Ring(home / f"rank-{here.rank}-{os.getpid()}.ring", here.rank)
         _describe(home, here)
+        share_secret(home)
     except (OSError, ValueError) as error:
         _say(f"rank {here.rank} is not watched: {error}")
         return None
@@ -160,6 +164,7 @@ def _describe(home: Path, here: Place) -> None:
         "nodes": here.nodes,
         "store_host": here.address,
         "store_port": store_port(os.environ),
+        "command": sys.orig_argv,
         "server": os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
     }
     text = json.dumps(facts)
@@ -169,10 +174,11 @@ def _describe(home: Path, here: Place) -> None:
 
 
 def _made(path: Path) -> Path:
-    """The folder, for this user only."""
+    """The folder, for this user only, and no link to another one."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.stat().st_uid != os.getuid():
-        raise PermissionError(f"{path} belongs to somebody else")
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
+        raise PermissionError(f"{path} belongs to somebody else, or is a link")
     return path
 
 
@@ -184,8 +190,11 @@ def _forked() -> None:
 def _exit() -> None:
     """Say that this process ends on its own, and whether by an exception."""
     if _watching is not None and _watching.ring is not None and _watching.pid == os.getpid():
-        failed = getattr(sys, "last_value", None) is not None
-        _watching.mark(int(MarkKind.EXIT), float(failed))
+        error = getattr(sys, "last_value", None)
+        if error is not None:
+            with suppress(Exception):  # whatever its message is like, the process shall end
+                leave_error(_watching.ring.path, error)
+        _watching.mark(int(MarkKind.EXIT), float(error is not None))
 
 
 def _say(text: str) -> None:

@@ -5,7 +5,6 @@ Holds `run_watched` and `Watched`, what came of it.
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from syncwall.problems import InputError
@@ -29,6 +27,7 @@ from syncwall.watch.place import (
     agent_command,
     homes,
 )
+from syncwall.watch.signals import Forwarder
 from syncwall.watch.summary import Summary
 
 SUMMARY: Final = "summary.json"
@@ -53,17 +52,18 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
     `expect` says what the run should be like, as `watch.expected` reads it; `events` is a file for
     JSON lines ("-": our output).
     """
-    home = Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))  # in shared memory if any
-    try:
-        if expect:
-            leave_expectation(home, expect)
-        with Lock(home, COMMAND_LOCK) as lock, _agent(home, events) as agent:
-            lock.taken()  # so that nobody takes the folder for one of the dead
-            code = _run(command, home)
-            _end(agent)
-        return Watched(tuple(command), code, _summary(home))
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with Forwarder() as signals:  # before anything that would have to be cleaned up
+        home = Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))  # in shared memory if any
+        try:
+            if expect:
+                leave_expectation(home, expect)
+            with Lock(home, COMMAND_LOCK) as lock, _agent(home, events) as agent:
+                lock.taken()  # so that nobody takes the folder for one of the dead
+                code = _run(command, home, agent, signals)
+                _end(agent)
+            return Watched(tuple(command), code, _summary(home))
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -99,25 +99,23 @@ def _end(agent: subprocess.Popen[bytes]) -> None:
         agent.wait(_AGENT_ENDS_S)
 
 
-def _run(command: Sequence[str], home: Path) -> int:
-    """The command's exit code; signals that end us go to it, and it decides."""
+def _run(command: Sequence[str], home: Path, agent: "subprocess.Popen[bytes]", signals: Forwarder) -> int:
+    """The command's exit code; signals that come to us go to it, and it decides."""
     try:
-        process = subprocess.Popen(command, env=environment(home, os.environ))  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603 - the user's own command
+            command,
+            env=environment(home, os.environ),
+            preexec_fn=signals.restore_mask,  # noqa: PLW1509 - there are no threads yet
+        )
     except OSError as error:
         raise InputError.of(f"{command[0]} cannot be started: {error.strerror}") from None
-
-    def forward(number: int, _: FrameType | None) -> None:
-        process.send_signal(number)
-
-    before = {
-        signal.SIGTERM: signal.signal(signal.SIGTERM, forward),
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),  # a terminal sends it to both
-    }
-    try:
-        code = process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    is_watched = True
+    while (code := process.poll()) is None:
+        signals.next_child_change(process.pid)
+        if is_watched and agent.poll() is not None and process.poll() is None:
+            is_watched = False
+            said = "syncwall watch: the agent has ended: training goes on unwatched"
+            print(said, file=sys.stderr, flush=True)
     return code if code >= 0 else 128 - code
 
 

@@ -7,7 +7,6 @@ them there are no devices.
 """
 
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from syncwall.watch.events import Finding, FindingKind
 from syncwall.watch.judges import THRESHOLDS, Thresholds
+from syncwall.watch.rings import clock_s
 
 
 class Limit(StrEnum):
@@ -206,10 +206,10 @@ class Devices:
                 return
             state = devices[at].state
             xids = (*state.xids, int(event.eventData))[-_XIDS_KEPT:]
-            devices[at].state = replace(state, xids=xids, xid_count=state.xid_count + 1, error_s=time.time())
+            devices[at].state = replace(state, xids=xids, xid_count=state.xid_count + 1, error_s=clock_s())
 
     def _read(self, one: _Device) -> None:
-        nvml, now_s = self._nvml, time.time()
+        nvml, now_s = self._nvml, clock_s()
         with suppress(nvml.NVMLError):
             reasons = self._clock_reasons(one.handle)
             held = {kind for kind, bits in _BITS.items() if reasons & bits}

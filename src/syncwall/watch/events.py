@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from syncwall.cause import Cause, CauseKind
 from syncwall.public import published
+from syncwall.watch.cores import HostLoad
 
 FORMAT: Final = 1
 """Version of reports and of JSON lines; a reader refuses what it does not know."""
@@ -102,12 +103,15 @@ class StepRecord:
     @property
     def own_s(self) -> float:
         """What the rank spends itself: without waiting for others, checkpoints and evaluations."""
-        return sum(s for cause, s in self.seconds.items() if group_of(cause) in _OWN)
+        return sum(s for cause, s in self.seconds.items() if group_of(cause) in OWN)
 
 
-_OWN: Final = (Group.COMPUTE, Group.DATA, Group.IDLE)
-OF_A_STEP: Final = (*_OWN, Group.COMMUNICATION)
+OWN: Final = (Group.COMPUTE, Group.DATA, Group.IDLE)
+"""What a rank spends itself."""
+OF_A_STEP: Final = (*OWN, Group.COMMUNICATION)
 """Checkpoints and evaluations come now and then."""
+TIMES_OF_A_STEP: Final = frozenset(cause for cause in Cause if group_of(cause) in OF_A_STEP)
+"""The causes of these lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,8 @@ class StepWindow:
     """Of its last step, since the epoch."""
     node: str = ""
     """Where the rank runs."""
+    waited_s: float | None = None
+    """Of a step, for a core that others had, the mean; None if the kernel does not tell."""
 
 
 class Process(StrEnum):
@@ -165,6 +171,27 @@ Phase = Literal[
 """Current phase of a rank."""
 
 
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """What a rank says of itself, in a file beside its ring."""
+
+    rank: int
+    pid: int
+    world: int
+    node: str
+    node_rank: int
+    nodes: int
+    store_host: str
+    """Of the store of agents."""
+    store_port: int
+    server: str = ""
+    """Socket of torch's own worker server, if it has been started."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.rank < self.world and 0 <= self.node_rank < self.nodes <= self.world):
+            raise ValueError(f"rank {self.rank} of {self.world} on node {self.node_rank} of {self.nodes}")
+
+
 @published("rank node pid process phase phase_since_s step step_s")
 @dataclass(frozen=True, slots=True)
 class RankState:
@@ -198,6 +225,10 @@ class RankState:
     """0 for the first rank of its node that died, 1 for the next, ..."""
     where: str = ""
     """What the kernel says of a rank that is silent or has ended: where it sleeps, how it died."""
+    starved_s: float = 0.0
+    """Of the time since its last mark, for which it waited for a core."""
+    error: str = ""
+    """The exception that it ended by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +253,10 @@ class NodeReport:
     quiet: tuple[int, ...] = ()
     """Ranks that are left out of `ranks` in a large job: they run and have just made a mark."""
     findings: tuple["Finding", ...] = ()
-    """On the first node those of the whole job; on others what only they see: of their devices."""
+    """On the first node those of the whole job; on others what only they see: of their devices and
+    of single steps."""
+    host: HostLoad | None = None
+    """What its cores do."""
     format: int = FORMAT
 
 
@@ -273,6 +307,10 @@ class FindingKind(StrEnum):
     HUNG = "hung rank"
     NODE_LOST = "lost node"
     STRAGGLER = "straggler"
+    HOST_BUSY = "host busy"
+    """Others take the cores that ranks wait for: no rank is slow by itself."""
+    DATA_STALL = "data stall"
+    """A step that waited for its batch, many times as long as a step takes."""
     SLOWED_DOWN = "slow-down"
     SLOWER_THAN_PREDICTED = "slower than predicted"
     LOSS_SPIKE = "loss spike"

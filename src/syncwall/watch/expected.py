@@ -40,7 +40,7 @@ def expectation(words: str) -> Expectation:
     recorded program with --cluster, or the JSON that `syncwall watch` wrote about an earlier run.
     """
     asked = _Words().parse_args(_split(words))
-    seen = _seen_before(asked.file)
+    seen = seen_before(asked.file)
     if seen is not None:
         return _as_before(seen, words)
     return _predicted(_prediction(asked), words)
@@ -127,7 +127,7 @@ def _predicted(found: "Prediction", words: str) -> Expectation:
     )
 
 
-def _seen_before(path: Path) -> dict[str, Any] | None:
+def seen_before(path: Path) -> dict[str, Any] | None:
     """The answer of an earlier `syncwall watch --json`; None if the file is something else."""
     from syncwall.read.detect import first_bytes
     from syncwall.read.limited import whole_json

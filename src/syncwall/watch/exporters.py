@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import Full, Queue
 from socketserver import ThreadingMixIn
@@ -29,7 +30,7 @@ from urllib.request import Request, urlopen
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from syncwall.hosts import LOOPBACK
-from syncwall.problems import InputError
+from syncwall.problems import InputError, visible
 from syncwall.watch.devices import DeviceState, Limit
 from syncwall.watch.events import FORMAT, Finding, FindingKey, RankState, StepWindow, to_json
 from syncwall.watch.life import LifeFile, outlook, rates_of
@@ -43,6 +44,7 @@ from syncwall.watch.summary import (
     Summary,
     median_step_s,
 )
+from syncwall.watch.trackers import Tracking
 
 
 class EventLines:
@@ -110,10 +112,10 @@ class SaidLines:
 
 
 def said(finding: Finding) -> str:
-    """A finding as one line."""
+    """A finding as one line, of which a terminal obeys nothing: parts come from other nodes."""
     rank = "" if finding.rank is None else f" {finding.rank}"
     node = f" on {finding.node}" if finding.node else ""
-    return f"{finding.kind}{rank}{node}: {finding.evidence}"
+    return visible(f"{finding.kind}{rank}{node}: {finding.evidence}").replace("\n", r"\n")
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
@@ -487,6 +489,8 @@ OTLP: Final = "SYNCWALL_WATCH_OTLP"
 """Where metrics are sent to, such as http://127.0.0.1:4318/v1/metrics."""
 WEBHOOK: Final = "SYNCWALL_WATCH_WEBHOOK"
 ALERT: Final = "SYNCWALL_WATCH_ALERT"
+TO: Final = "SYNCWALL_WATCH_TO"
+"""Trackers, as `watch.trackers` calls them: wandb mlflow tensorboard:DIR."""
 LIFE: Final = "SYNCWALL_WATCH_LIFE"
 """File that all starts of a job share."""
 SINCE: Final = "SYNCWALL_WATCH_SINCE"
@@ -513,7 +517,10 @@ class Exporters:
         for name, open_one in self._ways(given).items():
             if given.get(name):
                 self._open(open_one)
-        self._listeners.append(SnapshotFile(self.recent, home))
+        for word in shlex.split(given.get(TO, "")):
+            self._open(partial(Tracking, self.recent, home, word))
+        self._closed.append(SnapshotFile(self.recent, home))
+        self._listeners.append(self._closed[-1])
 
     def _ways(self, given: Mapping[str, str]) -> dict[str, Callable[[], Any]]:
         token = given.get(TOKEN, "")

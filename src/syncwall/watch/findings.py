@@ -11,23 +11,21 @@ from syncwall.watch.events import (
     Expectation,
     Finding,
     FindingKey,
+    FindingKind,
     NodeReport,
     StepRecord,
     StepWindow,
 )
 from syncwall.watch.expected import expected, left
-from syncwall.watch.judges import (
+from syncwall.watch.judges import Thresholds, dead, hung, lost_nodes, stopped
+from syncwall.watch.speed import (
+    Hosts,
     JobWindow,
-    Thresholds,
     common_windows,
-    dead,
-    hung,
     job_slowdown,
     job_window,
-    lost_nodes,
     slower_than_predicted,
     stood_out,
-    stopped,
 )
 from syncwall.watch.spikes import Curves
 
@@ -43,8 +41,11 @@ class Findings:
     def __init__(self, home: Path, limits: Thresholds) -> None:
         self._home, self._limits = home, limits
         self._windows: dict[int, deque[StepWindow]] = defaultdict(lambda: deque(maxlen=_LATEST))
-        self._job: deque[JobWindow] = deque(maxlen=_KEPT)
+        self.job: deque[JobWindow] = deque(maxlen=_KEPT)
+        """Its latest windows, since a rank was last started anew."""
         self._of_speed: list[Finding] = []
+        self._busy: dict[FindingKey, tuple[float, Finding]] = {}
+        """Busy hosts, and when they were last so: load comes and goes."""
         self._curves = Curves()
         self._open: dict[FindingKey, Finding] = {}
         self.history: list[Finding] = []
@@ -56,7 +57,7 @@ class Findings:
     def started_anew(self, rank: int) -> None:
         """The steps of a rank that was started again begin at 0."""
         self._windows.pop(rank, None)
-        self._job.clear()
+        self.job.clear()
         self._curves = Curves()
 
     def round(
@@ -76,12 +77,17 @@ class Findings:
             whole = len(states) >= max(one.world for one in reports)
             found += hung(states, now_s, self._limits, whole=whole)
         if self._take(window for report in reports for window in report.windows):
-            self._of_speed = self._speed()
+            self._of_speed = self._speed(_hosts(reports), now_s)
         found += self._of_speed + self._curves.take(steps, now_s)
         new = [one for one in found if one.key not in self._open]
         self._open = {one.key: self._open.get(one.key, one) for one in found}
         self.history += new
-        return tuple(self._open.values()), tuple(new)
+        return self.held, tuple(new)
+
+    @property
+    def held(self) -> tuple[Finding, ...]:
+        """Those that held in the latest round."""
+        return tuple(self._open.values())
 
     def _take(self, windows: Iterable[StepWindow]) -> bool:
         """Keep windows that are new; True if there is one."""
@@ -93,13 +99,17 @@ class Findings:
                 found = True
         return found
 
-    def _speed(self) -> list[Finding]:
+    def _speed(self, hosts: Hosts, now_s: float) -> list[Finding]:
         latest = [one for kept in self._windows.values() for one in kept]
-        done = self._job[-1].first if self._job else -1
+        done = self.job[-1].first if self.job else -1
         same = common_windows(latest)
-        self._job.extend(job_window(one) for one in same if one[0].first > done)
-        job = list(self._job)
-        found = stood_out(same, self._limits) + job_slowdown(job, self._limits)
+        self.job.extend(job_window(one) for one in same if one[0].first > done)
+        job = list(self.job)
+        found = stood_out(same, self._limits, hosts) + job_slowdown(job, self._limits, hosts)
+        busy = [one for one in found if one.kind is FindingKind.HOST_BUSY]
+        self._busy = {k: v for k, v in self._busy.items() if now_s - v[0] < self._limits.stall_told_s}
+        self._busy |= {one.key: (now_s, one) for one in busy}
+        found = [one for one in found if one not in busy] + [one for _, one in self._busy.values()]
         if self.expected is not None:
             found += slower_than_predicted(job, self.expected, self._limits)
         return found
@@ -114,3 +124,7 @@ class Findings:
         if world is not None and about is not None and about != world:
             self.notes.append(f"nothing to compare with: {about} ranks are expected, the job has {world}")
             self.expected = None
+
+
+def _hosts(reports: Iterable[NodeReport]) -> Hosts:
+    return {one.node: one.host for one in reports if one.host is not None}

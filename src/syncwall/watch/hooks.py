@@ -12,6 +12,7 @@ Nothing here may change what a training computes, synchronise, communicate, or r
 - Backward: DDP reduces gradients while others are computed; what is left when the last one is there
   is exposed. Which parameter that is shows in the first backward passes, with a hook on each of
   them. After that one hook stays.
+- Forward: the model is found once, among all modules, when its optimizer has made two steps.
 """
 
 import sys
@@ -394,19 +395,90 @@ def attach_evaluation(watching: Watching) -> None:
 
 def _is_trained(watching: Watching, module: Any) -> bool:
     """True if an optimizer that has made a step holds a parameter of the module."""
-    held = {
+    held = _trained(watching)
+    return bool(held) and any(id(parameter) in held for parameter in module.parameters())
+
+
+def _trained(watching: Watching) -> set[int]:
+    """Parameters of optimizers that have made a step, by `id`."""
+    return {
         id(parameter)
         for optimizer in watching.optimizers.values()
         for group in optimizer.param_groups
         for parameter in group["params"]
     }
-    return bool(held) and any(id(parameter) in held for parameter in module.parameters())
+
+
+_ROOT_AFTER: Final = 2
+"""Steps of an optimizer after which its model is looked for; it may be wrapped until then."""
+
+
+def attach_forward(watching: Watching) -> None:
+    """Mark calls of the model that is trained, the outermost module that holds its parameters.
+
+    Its class has its `__call__` replaced: hooks on a module would be saved and copied with it.
+    """
+    from torch.optim import optimizer as optim
+
+    steps = 0
+
+    def look(*_: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps >= _ROOT_AFTER:
+            hook.remove()
+            with suppress(Exception):  # the training goes on, whatever this version is like
+                _mark_calls(watching)
+
+    hook = optim.register_optimizer_step_post_hook(look)
+    watching.removers.append(hook.remove)
+
+
+def _mark_calls(watching: Watching) -> None:
+    found = _trained_root(watching)
+    if found is None:
+        return
+    root, inside = ref(found), False
+    begin, end = int(MarkKind.FORWARD_BEGIN), int(MarkKind.FORWARD_END)
+
+    def marked(function: Function) -> Function:
+        def __call__(self: Any, *given: Any, **named: Any) -> Any:  # noqa: N807
+            nonlocal inside
+            if inside or self is not root():
+                return function(self, *given, **named)
+            inside = True
+            watching.mark(begin)
+            try:
+                return function(self, *given, **named)
+            finally:
+                inside = False
+                watching.mark(end)
+
+        return __call__
+
+    watching.patches.replace(type(found), "__call__", marked)
+
+
+def _trained_root(watching: Watching) -> Any:
+    """The module that no other one contains, with most of the parameters that are trained."""
+    import gc
+
+    from torch import nn
+
+    held = _trained(watching)
+    modules = [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]
+    inside = {id(child) for one in modules for child in vars(one).get("_modules", {}).values()}
+    roots = (one for one in modules if id(one) not in inside)
+    sizes = [(sum(p.numel() for p in one.parameters() if id(p) in held), one) for one in roots]
+    most, root = max(sizes, key=lambda one: one[0], default=(0, None))
+    return root if most else None
 
 
 HOOKS: Final[dict[str, Callable[[Watching], None]]] = {
     "data": partial(attach_brackets, DATA),
     "backward": attach_backward,
     "optimizers": attach_optimizers,
+    "forward": attach_forward,
     "saves": partial(attach_brackets, SAVES),
     "gradient norms": attach_norms,
     "waits": partial(attach_brackets, WAITS),

@@ -1,35 +1,18 @@
-"""Judges of a live run: pure functions over states of ranks and windows of steps.
+"""Judges of the ranks of a live run: pure functions over their states.
 
-Holds `Thresholds` and `THRESHOLDS`, every number of the judges and why it is that one, fixed before
+Holds `Thresholds` and `THRESHOLDS`, every number of all judges and why it is that one, fixed before
 the runs that are reported in `docs/explanation/watch.md`. Who is dead, stopped, hung or cut off:
-`dead`, `stopped`, `hung`, `lost_nodes` and `patience_s`. Who drags, whether the job slowed down and
-whether it is slower than predicted: `stragglers`, `slow_down`, `slower_than_predicted`;
-`windows_of` and `job_windows` sum up steps of a rank and of the job. Times are seconds since the
-epoch; `now_s` is given, so that a recorded run is judged as a live one was. Each judge is silent
-where it does not know enough.
+`dead`, `stopped`, `hung`, `lost_nodes` and `patience_s`. Times are seconds since the epoch; `now_s`
+is given, so that a recorded run is judged as a live one was. Each judge is silent where it does not
+know enough; those of speed are in `syncwall.watch.speed`.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
 from typing import Final
 
-from syncwall.cause import Cause
-from syncwall.outliers import farther_out, middle_and_spread, stands_out
-from syncwall.watch.events import (
-    OF_A_STEP,
-    Expectation,
-    Finding,
-    FindingKind,
-    Group,
-    NodeReport,
-    Process,
-    RankState,
-    StepRecord,
-    StepWindow,
-    grouped,
-)
+from syncwall.watch.events import Finding, FindingKind, NodeReport, Process, RankState
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +67,30 @@ class Thresholds:
     straggler_two: float = 0.08
     """The share that holds in every window with two ranks."""
 
+    waited_share: float = 0.5
+    """Of what a step takes longer, to be waiting for a core: then the host is busy."""
+
     slowed_share: float = 0.10
-    """That the job's step grew by, against the median of all windows before."""
+    """That the job's step grew by, against the level before ..."""
+    slowed_deviations: float = 4.0
+    """... and standard deviations of the windows before and after, more of few windows."""
     slowed_windows: int = 3
-    """In a row ..."""
-    slowed_s: float = 30.0
+    """In a row: with the one in which it begins, 100 steps ..."""
+    slowed_s: float = 8.0
     """... and for so long: a busy second of a machine is nobody's concern."""
     reference_windows: int = 4
     """That a slow-down is measured against at least, the first one left out: it warms up."""
+    level_windows: int = 16
+    """Before and after a change that are compared at most."""
+
+    pause_steps: float = 5.0
+    """A step is a pause beyond so many usual ones ..."""
+    pause_s: float = 2.0
+    """... if it is longer by so much; what is shorter shows in windows, if it comes often."""
+    stall_share: float = 0.5
+    """Of what a pause takes longer, to be waiting for data."""
+    stall_told_s: float = 60.0
+    """For which it is told, and a busy host."""
     predicted_windows: int = 2
     """Beyond the interval of a prediction, in a row."""
 
@@ -132,6 +131,8 @@ def _death(group: Sequence[RankState]) -> Finding:
     said = f"process {first.pid} {first.where or 'is gone'} in step {first.step}"
     if first.process is not Process.FAILED:
         said += f", {first.phase}"
+    if first.error:
+        said += f": {first.error}"
     if others:
         later_s = (others[0].changed_s or 0.0) - (first.changed_s or 0.0)
         said += f"; {len(others)} more ended from {later_s * 1e3:.0f} ms later on"
@@ -180,7 +181,7 @@ def hung(
     explained = any(one.process in (Process.DEAD, Process.FAILED, Process.STOPPED) for one in ranks)
     if explained or not running:
         return []
-    if not all(now_s - one.phase_since_s > patience_s(one, limits) for one in running):
+    if not all(now_s - one.phase_since_s > patience_s(one, limits) + one.starved_s for one in running):
         return []
     waiting = [one for one in running if one.phase == "exposed communication"]
     if not whole and len(waiting) == len(running):
@@ -256,237 +257,3 @@ def lost_nodes(
         said = f"nothing heard of it for {silent_s[node]:.1f} s: cut off, or its agent is gone"
         found.append(Finding(FindingKind.NODE_LOST, None, node, now_s - silent_s[node], said, also=ranks))
     return found
-
-
-_COMPARED = 512
-"""Ranks that a straggler's ledger is compared with, of many."""
-
-
-def window_of(steps: Sequence[StepRecord], node: str = "") -> StepWindow:
-    """Steps of one rank summed up."""
-    sums: dict[Cause, float] = defaultdict(float)
-    for one in steps:
-        for cause, spent_s in one.seconds.items():
-            sums[cause] += spent_s
-    own = [one.own_s for one in steps] if all(one.own_is_known for one in steps) else None
-    return StepWindow(
-        steps[0].rank,
-        steps[0].step,
-        len(steps),
-        median(own) if own else None,
-        median(one.step_s for one in steps),
-        {cause: spent_s / len(steps) for cause, spent_s in sums.items()},
-        steps[-1].end_s,
-        node,
-    )
-
-
-def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> list[StepWindow]:
-    """Whole windows of steps of one rank; they begin at multiples of their length on all ranks."""
-    found, inside = [], list[StepRecord]()
-    for one in steps:
-        if one.step % limits.window == 0:
-            inside.clear()
-        inside.append(one)
-        if len(inside) == limits.window:
-            found.append(window_of(inside))
-            inside.clear()
-    return found
-
-
-def common_windows(windows: Iterable[StepWindow]) -> list[list[StepWindow]]:
-    """Windows of the same steps, in the order of steps; only those that all ranks have."""
-    by_first: dict[int, list[StepWindow]] = defaultdict(list)
-    ranks = set()
-    for one in windows:
-        by_first[one.first].append(one)
-        ranks.add(one.rank)
-    return [by_first[first] for first in sorted(by_first) if len(by_first[first]) == len(ranks)]
-
-
-def stragglers(windows: Iterable[StepWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:
-    """Ranks whose own time stands out in several windows in a row, and what that costs the job."""
-    return stood_out(common_windows(windows), limits)
-
-
-def stood_out(windows: Sequence[Sequence[StepWindow]], limits: Thresholds = THRESHOLDS) -> list[Finding]:
-    """The same of windows that are `together` already."""
-    latest = windows[-limits.windows :]
-    if len(latest) < limits.windows or len(latest[0]) < 2:
-        return []
-    if any(one.own_s is None for same in latest for one in same):
-        return []
-    late = [_late(same, limits) for same in latest]
-    own_s, spread_s = _usual(latest)
-    ranks = len(latest[0])
-    deviations = limits.straggler_deviations + farther_out(ranks)
-    is_few = ranks < limits.fewest_ranks  # then their spread is not known
-    found = []
-    for rank in sorted(set.intersection(*(set(one) for one in late))):
-        extra_s = fmean(one[rank] for one in late)
-        step_s = fmean(median(one.step_s for one in same) for same in latest)
-        if not stands_out(
-            extra_s,
-            own_s,
-            share=limits.straggler_mean,
-            spread=0.0 if is_few else spread_s,
-            deviations=deviations,
-        ):
-            continue
-        since = next(one for one in latest[0] if one.rank == rank)
-        said = (
-            f"its own time is {extra_s * 1e3:.1f} ms ({extra_s / step_s:.0%} of a step) above the "
-            f"median of the ranks in steps {since.first} to {latest[-1][0].first + since.steps - 1}"
-        )
-        found.append(
-            Finding(
-                FindingKind.STRAGGLER,
-                rank,
-                since.node,
-                since.end_s,
-                said,
-                cost_s=extra_s,
-                since_step=since.first,
-                group=_grown(latest, rank),
-            )
-        )
-    return found
-
-
-def _late(same: Sequence[StepWindow], limits: Thresholds) -> dict[int, float]:
-    """Seconds above the median of the ranks, of those that stand out in one window."""
-    own = {one.rank: one.own_s or 0.0 for one in same}
-    is_few = len(own) < limits.fewest_ranks
-    usual = min(own.values()) if is_few else median(own.values())
-    share = limits.straggler_two if is_few else limits.straggler_share
-    return {rank: s - usual for rank, s in own.items() if stands_out(s - usual, usual, share=share)}
-
-
-def _usual(latest: Sequence[Sequence[StepWindow]]) -> tuple[float, float]:
-    """Own time of the ranks in all windows together: its median and spread.
-
-    Means over the windows are compared: what hits another rank in one of them hides nobody.
-    """
-    sums: dict[int, float] = defaultdict(float)
-    for one in (one for same in latest for one in same):
-        sums[one.rank] += (one.own_s or 0.0) / len(latest)
-    return middle_and_spread(sums.values())
-
-
-def _grown(latest: Sequence[Sequence[StepWindow]], rank: int) -> Group:
-    """The line of a rank's own ledger that is farthest above that of the others."""
-    more: dict[Group, float] = defaultdict(float)
-    for same in latest:
-        own = grouped(next(one for one in same if one.rank == rank).seconds)
-        others = [grouped(one.seconds) for one in same[:: -(-len(same) // _COMPARED)]]
-        for group in (Group.COMPUTE, Group.DATA, Group.IDLE):
-            usual = median(ledger.get(group, 0.0) for ledger in others)
-            more[group] += own.get(group, 0.0) - usual
-    return max(more, key=lambda group: more[group])
-
-
-@dataclass(frozen=True, slots=True)
-class JobWindow:
-    """The same steps of all ranks."""
-
-    first: int
-    step_s: float
-    """Median of the ranks."""
-    groups: Mapping[Group, float]
-    """Mean of the ranks."""
-    end_s: float
-
-
-def job_windows(windows: Iterable[StepWindow]) -> list[JobWindow]:
-    """Windows that all ranks have, in the order of steps."""
-    return [job_window(same) for same in common_windows(windows)]
-
-
-def job_window(same: Sequence[StepWindow]) -> JobWindow:
-    """The same steps of all ranks as one."""
-    sums: dict[Cause, float] = defaultdict(float)
-    for one in same:
-        for cause, spent_s in one.seconds.items():
-            sums[cause] += spent_s / len(same)
-    mean = dict.fromkeys(Group, 0.0) | grouped(sums)
-    step_s = median(one.step_s for one in same)
-    return JobWindow(same[0].first, step_s, mean, max(one.end_s for one in same))
-
-
-def job_slowdown(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:
-    """The job's step has grown against all that was before: since which step, and by which line."""
-    job = windows[1:]
-    if len(job) < limits.reference_windows + limits.slowed_windows:
-        return []
-    before_s = median(one.step_s for one in job[: -limits.slowed_windows])
-    first = len(job)
-    while first and job[first - 1].step_s > (1 + limits.slowed_share) * before_s:
-        first -= 1
-    slow, usual = job[first:], job[:first]
-    if len(slow) < limits.slowed_windows or len(usual) < limits.reference_windows:
-        return []
-    if slow[-1].end_s - usual[-1].end_s < limits.slowed_s:
-        return []
-    before_s = median(one.step_s for one in usual)
-    now_s = median(one.step_s for one in slow)
-    more = {
-        group: fmean(one.groups[group] for one in slow) - fmean(one.groups[group] for one in usual)
-        for group in OF_A_STEP
-    }
-    group = max(more, key=lambda one: more[one])
-    said = (
-        f"a step takes {now_s * 1e3:.1f} instead of {before_s * 1e3:.1f} ms since step "
-        f"{slow[0].first}, {more[group] * 1e3:+.1f} ms of it {group}"
-    )
-    return [
-        Finding(
-            FindingKind.SLOWED_DOWN,
-            None,
-            "",
-            slow[0].end_s,
-            said,
-            cost_s=now_s - before_s,
-            since_step=slow[0].first,
-            group=group,
-        )
-    ]
-
-
-def slower_than_predicted(
-    windows: Sequence[JobWindow], expected: Expectation, limits: Thresholds = THRESHOLDS
-) -> list[Finding]:
-    """Steps beyond the interval of a prediction, and the line that is farthest above its own.
-
-    Inside the interval nothing is said: the prediction cannot know better.
-    """
-    job = windows[1:]
-    first = len(job)
-    while first and job[first - 1].step_s > expected.high_s:
-        first -= 1
-    slow = job[first:]
-    if len(slow) < limits.predicted_windows:
-        return []
-    now_s = median(one.step_s for one in slow)
-    predicted = grouped(expected.seconds)
-    more = {
-        group: fmean(one.groups[group] for one in slow) - predicted.get(group, 0.0) for group in OF_A_STEP
-    }
-    group = max(more, key=lambda one: more[one])
-    spent_s = more[group] + predicted.get(group, 0.0)
-    said = (
-        f"a step takes {now_s:.4g} s since step {slow[0].first}; predicted "
-        f"{expected.step_s:.4g} s, at most {expected.high_s:.4g} s; {group}: {spent_s:.4g} "
-        f"instead of {predicted.get(group, 0.0):.4g} s"
-    )
-    return [
-        Finding(
-            FindingKind.SLOWER_THAN_PREDICTED,
-            None,
-            "",
-            slow[0].end_s,
-            said,
-            cost_s=now_s - expected.step_s,
-            since_step=slow[0].first,
-            group=group,
-        )
-    ]

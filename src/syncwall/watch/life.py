@@ -14,7 +14,6 @@ failures: what it tells is weighed with the rate of published clusters, each by 
 
 import json
 import os
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from syncwall.job.job_plan import DAY_S, Failure, JobPlan
 from syncwall.job.simulation import is_endless, simulate_all
 from syncwall.problems import InputError
 from syncwall.watch.events import Process, RankState, StepRecord
+from syncwall.watch.rings import clock_s
 from syncwall.watch.summary import Live
 
 STARTED: Final = "started"
@@ -241,7 +241,7 @@ class LifeFile:
         """Write what is left, and until when the job was watched."""
         if self._file is not None:
             self._steps_so_far()
-            self._write(CLOSED, time.time())
+            self._write(CLOSED, clock_s())
             os.close(self._file)
             self._file = None
 

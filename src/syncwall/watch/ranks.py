@@ -15,7 +15,6 @@ import re
 import select
 import signal
 import socket
-import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,9 +22,30 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from syncwall.cause import Cause
-from syncwall.watch.events import Process, RankState, StepClock, StepRecord, StepWindow
-from syncwall.watch.judges import THRESHOLDS, Thresholds, window_of
-from syncwall.watch.rings import NOTES, DeviceTime, Mark, MarkKind, RingNote, RingReader
+from syncwall.watch.cores import CoreWait
+from syncwall.watch.events import (
+    TIMES_OF_A_STEP,
+    Process,
+    RankFacts,
+    RankState,
+    StepClock,
+    StepRecord,
+    StepWindow,
+    from_json,
+)
+from syncwall.watch.judges import THRESHOLDS, Thresholds
+from syncwall.watch.rings import (
+    EPOCH_NS,
+    NOTES,
+    DeviceTime,
+    Mark,
+    MarkKind,
+    RingNote,
+    RingReader,
+    clock_s,
+    read_error,
+)
+from syncwall.watch.speed import is_pause, window_of
 from syncwall.watch.steps import StepMaker
 
 _OF_ITS_OWN: Final = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -93,7 +113,7 @@ class ProcessWatch:
         return bool(ended)
 
     def _dies(self, pid: int) -> None:
-        self.died.setdefault(pid, Death(time.time(), len(self.died), _exit_status(pid)))
+        self.died.setdefault(pid, Death(clock_s(), len(self.died), _exit_status(pid)))
 
     def state(self, pid: int) -> Process:
         """What the kernel says now; only a pidfd says in which order processes end."""
@@ -178,6 +198,8 @@ def _collective(trace: dict[str, Any]) -> list[str]:
     return [f"{one['profiling_name']} {one['state']}" for one in entries[-1:]]
 
 
+_MOST_BYTES: Final = 1 << 16
+"""Of what a rank says of itself."""
 _KEPT: Final = 8
 """Windows of a rank; whoever judges keeps more."""
 
@@ -189,19 +211,29 @@ class WatchedRank:
         """ValueError if the ring is none, OSError if it is gone."""
         self._reader, self._limits = RingReader(path), limits
         self.path = path
-        self.facts: dict[str, Any] = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        with path.with_suffix(".json").open("rb") as file:
+            self.facts = from_json(RankFacts, file.read(_MOST_BYTES))
         self.rank, self.pid = self._reader.rank, self._reader.pid
-        self.node: str = self.facts["node"]
-        self._live = StepMaker(self.rank, self._reader.epoch_ns)
+        if (self.rank, self.pid) != (self.facts.rank, self.facts.pid):
+            raise ValueError("its ring is of another process")
+        self.node = self.facts.node
+        self._live = StepMaker(self.rank, EPOCH_NS)
         """By the host's clock: current phase of the rank."""
         self._live.last_ns = self._reader.start_ns
         self._device: tuple[DeviceTime, StepMaker] | None = None
         """By the device's clock, if there is one: what steps spend."""
         self._asked_at = 0.0, ""
+        self._error: str | None = None
+        self._cores = CoreWait(self.pid)
+        self._stolen_s = 0.0
         self._inside: list[StepRecord] = []
         self.windows: deque[StepWindow] = deque(maxlen=_KEPT)
         self.steps = 0
         self.spent_s: dict[Cause, float] = defaultdict(float)
+        """Of usual steps."""
+        self.beside_s: dict[Cause, float] = defaultdict(float)
+        """Of pauses, and of checkpoints and evaluations in all steps."""
+        self.pauses = 0
         self.tokens: float | None = None
         self.first_s: float | None = None
         self.last_s = 0.0
@@ -217,8 +249,9 @@ class WatchedRank:
         """What cannot be told of this rank."""
         return [NOTES[RingNote(one)] for one in sorted(self._live.notes & set(NOTES))]
 
-    def read(self) -> list[StepRecord]:
-        """Steps that were finished since the last call."""
+    def read(self, stolen_s: float = 0.0) -> list[StepRecord]:
+        """Steps that were finished since the last call; `stolen_s` as `CoreWait.look` takes it."""
+        self._stolen_s = stolen_s
         lost = self._reader.lost
         marks = self._reader.read()
         if self._reader.lost > lost:
@@ -227,6 +260,8 @@ class WatchedRank:
             return []
         live = list(self._live.take(marks))
         found = self._on_device(marks) if self._is_timed(marks) else live
+        if any(one.step % self._limits.window in (0, self._limits.window - 1) for one in found):
+            self._cores.look(clock_s(), stolen_s)
         for step in found:
             self._count(step)
         return found
@@ -235,7 +270,7 @@ class WatchedRank:
         if self._device is None and any(one.kind == MarkKind.DEVICE_TIME for one in marks):
             self._device = (
                 DeviceTime(),
-                StepMaker(self.rank, self._reader.epoch_ns, StepClock.DEVICE),
+                StepMaker(self.rank, EPOCH_NS, StepClock.DEVICE),
             )
             self._device[1].step = self._live.step
         return self._device is not None
@@ -248,8 +283,11 @@ class WatchedRank:
     def _count(self, step: StepRecord) -> None:
         self.steps += 1
         self.latest = step
+        pauses = is_pause(step.step_s, self._live.step_s, self._limits)
+        self.pauses += pauses
         for cause, spent_s in step.seconds.items():
-            self.spent_s[cause] += spent_s
+            kept = self.spent_s if cause in TIMES_OF_A_STEP and not pauses else self.beside_s
+            kept[cause] += spent_s
         if step.tokens is not None:
             self.tokens = (self.tokens or 0.0) + step.tokens
         self.first_s = step.start_s if self.first_s is None else self.first_s
@@ -258,7 +296,8 @@ class WatchedRank:
             self._inside.clear()
         self._inside.append(step)
         if len(self._inside) == self._limits.window:
-            self.windows.append(window_of(self._inside, self.node))
+            waited_s = self._cores.between(self._inside[0].start_s, step.end_s)
+            self.windows.append(window_of(self._inside, self.node, waited_s))
             self._inside.clear()
 
     def state(self, processes: ProcessWatch, before: RankState | None, now_s: float) -> RankState:
@@ -275,6 +314,8 @@ class WatchedRank:
             was = before is not None and before.process is Process.STOPPED
             changed_s = before.changed_s if was and before is not None else now_s
         silent = now_s - since_s > self._limits.hang_floor_s and process is Process.RUNNING
+        if silent:
+            self._cores.look(now_s, self._stolen_s)
         return RankState(
             self.rank,
             self.node,
@@ -290,12 +331,20 @@ class WatchedRank:
             changed_s,
             death.number if death else None,
             death.how if death else self._stands_at(since_s) if silent else "",
+            (self._cores.between(since_s, now_s) or 0.0) if silent else 0.0,
+            self.error() if process is Process.FAILED else "",
         )
+
+    def error(self) -> str:
+        """The exception that the rank has left beside its ring, if any, as text for a terminal."""
+        if self._error is None:
+            self._error = read_error(self.path)
+        return self._error
 
     def _stands_at(self, since_s: float) -> str:
         """What is known of a silent rank; torch's server is asked once a silence."""
         if self._asked_at[0] != since_s:
-            server = self.facts["server"]
+            server = self.facts.server
             self._asked_at = since_s, stands_at(server) if server else ""
         return self._asked_at[1] or doing(self.pid)
 
@@ -303,4 +352,5 @@ class WatchedRank:
         """Let go of the ring, and remove it: nobody needs it once its rank is over."""
         self._reader.close()
         self.path.unlink(missing_ok=True)
-        self.path.with_suffix(".json").unlink(missing_ok=True)
+        for kind in (".json", ".error"):
+            self.path.with_suffix(kind).unlink(missing_ok=True)

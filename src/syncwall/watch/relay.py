@@ -8,25 +8,29 @@ that key stays the same, the first node reads those of the group itself. The oth
 one's. `group_size`, `brief` and `merged` make reports of a large job short.
 """
 
+import ipaddress
 import resource
+import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from math import isqrt
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, TypeVar
 
+from syncwall.hosts import LOOPBACK
 from syncwall.watch.events import (
     GroupReport,
     NodeReport,
-    Plain,
     Process,
     RankState,
     from_json,
     to_json,
 )
 from syncwall.watch.judges import THRESHOLDS, Thresholds, patience_s
+from syncwall.watch.secret import Seal
 
 MOST_NODES: Final = 512
 """That tell the first one everything, each in a key of its own."""
@@ -56,6 +60,24 @@ def _is_quiet(one: RankState, now_s: float, limits: Thresholds) -> bool:
     return one.process is Process.RUNNING and silent_s < patience_s(one, limits) / 2
 
 
+def shifted(report: NodeReport, by_s: float) -> NodeReport:
+    """With all times so much later."""
+
+    def later(at_s: float | None) -> float | None:
+        return None if at_s is None else at_s + by_s
+
+    return replace(
+        report,
+        sent_s=report.sent_s + by_s,
+        ranks=tuple(
+            replace(one, phase_since_s=one.phase_since_s + by_s, changed_s=later(one.changed_s))
+            for one in report.ranks
+        ),
+        windows=tuple(replace(one, end_s=one.end_s + by_s) for one in report.windows),
+        findings=tuple(replace(one, since_s=one.since_s + by_s) for one in report.findings),
+    )
+
+
 def merged_report(
     number: int,
     reports: Mapping[int, NodeReport],
@@ -80,6 +102,11 @@ def merged_report(
     return GroupReport(number, tuple(kept), silent)
 
 
+def first_number() -> int:
+    """Of the reports of an agent: later than those of one that it replaces, which count slowly."""
+    return round(time.time() * 1e3)
+
+
 _NOTHING: Final = b"-"
 """In keys that nobody has written yet: to read one that is missing would block."""
 
@@ -87,15 +114,17 @@ _NOTHING: Final = b"-"
 class Exchange:
     """One node among all."""
 
-    def __init__(self, node_rank: int, nodes: int, limits: Thresholds = THRESHOLDS) -> None:
+    def __init__(
+        self, node_rank: int, nodes: int, limits: Thresholds = THRESHOLDS, secret: bytes = b""
+    ) -> None:
         self._node_rank, self._nodes, self._limits = node_rank, nodes, limits
         self._size = group_size(nodes)
         self._groups = range(1, -(-nodes // self._size))
         """Those with a leader: the first node itself reads the nodes of its group."""
         self._own: NodeReport | None = None
-        self._number = 0
-        self._of_nodes = _Keys(NodeReport, "node")
-        self._of_groups = _Keys(GroupReport, "group")
+        self._number = first_number()
+        self._of_nodes = _Keys(NodeReport, "node", Seal(secret))
+        self._of_groups = _Keys(GroupReport, "group", Seal(secret))
         self.heard: dict[int, tuple[NodeReport, float]] = {}
         """Latest report of each node that was heard of, and when it changed (`time.monotonic`)."""
 
@@ -103,6 +132,11 @@ class Exchange:
     def is_large(self) -> bool:
         """True if the nodes are in groups."""
         return bool(self._groups)
+
+    @property
+    def refused(self) -> str:
+        """What was not believed; empty if everything was."""
+        return self._of_nodes.refused or self._of_groups.refused
 
     def tell(self, report: NodeReport) -> None:
         """Put a report where the next round finds it."""
@@ -156,13 +190,18 @@ class Exchange:
         self._of_groups.write(store, group, told)
 
 
-class _Keys(Generic[Plain]):
+Report = TypeVar("Report", NodeReport, GroupReport)
+
+
+class _Keys(Generic[Report]):
     """Keys of one kind, as they were read last."""
 
-    def __init__(self, kind: type[Plain], name: str) -> None:
-        self._kind, self._name = kind, name
+    def __init__(self, kind: type[Report], name: str, seal: Seal) -> None:
+        self._kind: type[Report] = kind
+        self._name, self._seal = name, seal
         self._texts: dict[int, bytes] = {}
-        self._found: dict[int, tuple[Plain, float]] = {}
+        self._found: dict[int, tuple[Report, float]] = {}
+        self.refused = ""
 
     def _key(self, number: int) -> str:
         return f"syncwall/{self._name}/{number}"
@@ -172,18 +211,26 @@ class _Keys(Generic[Plain]):
         for number in numbers:
             store.compare_set(self._key(number), "", _NOTHING.decode())
 
-    def write(self, store: Any, number: int, value: Plain) -> None:
+    def write(self, store: Any, number: int, value: Report) -> None:
         """Write one of them."""
-        store.set(self._key(number), to_json(value))
+        key = self._key(number)
+        store.set(key, self._seal.sealed(key, to_json(value)))
 
-    def read(self, store: Any, numbers: Iterable[int]) -> dict[int, tuple[Plain, float]]:
+    def read(self, store: Any, numbers: Iterable[int]) -> dict[int, tuple[Report, float]]:
         """Those of them that somebody has written, each with the time of its last change."""
         asked = list(numbers)
         texts = store.multi_get([self._key(one) for one in asked]) if asked else []
         for number, text in zip(asked, texts, strict=True):
-            if text not in (self._texts.get(number), _NOTHING):
-                self._texts[number] = text
-                self._found[number] = from_json(self._kind, text), time.monotonic()
+            if text in (self._texts.get(number), _NOTHING):
+                continue
+            self._texts[number] = text
+            opened = self._seal.opened(self._key(number), text)
+            if opened is None:
+                self.refused = f"a report of {self._name} {number} without the secret of this job was refused"
+                continue
+            found, before = from_json(self._kind, opened), self._found.get(number)
+            if before is None or found.number > before[0].number:  # else it is told a second time
+                self._found[number] = found, time.monotonic()
         return {number: self._found[number] for number in asked if number in self._found}
 
 
@@ -194,6 +241,7 @@ _SAID: Final = 200
 """Characters of an error: a store names every key that it did not find."""
 _FILES: Final = 256
 """That an agent may open beside the connections of the others."""
+_BACKLOG: Final = 1024
 _LARGE_EVERY_S: Final = 1.0
 """Between two rounds of a job whose nodes are in groups."""
 
@@ -202,10 +250,16 @@ class Relay:
     """What this node tells, and what it hears."""
 
     def __init__(
-        self, host: str, port: int, node_rank: int, nodes: int, limits: Thresholds = THRESHOLDS
+        self,
+        host: str,
+        port: int,
+        node_rank: int,
+        nodes: int,
+        limits: Thresholds = THRESHOLDS,
+        secret: bytes = b"",
     ) -> None:
         self._address, self._keeps, self._nodes = (host, port), node_rank == 0, nodes
-        self._exchange = Exchange(node_rank, nodes, limits)
+        self._exchange = Exchange(node_rank, nodes, limits, secret)
         self._every_s = _LARGE_EVERY_S if self._exchange.is_large else limits.poll_s
         self.missing = ""
         """Why there is no relay, or not for all; empty if there is one."""
@@ -237,7 +291,7 @@ class Relay:
         while not self._end.wait(wait_s):
             try:
                 self._exchange.round(store)
-                self.missing, wait_s = crowded, self._every_s
+                self.missing, wait_s = self._exchange.refused or crowded, self._every_s
             except Exception as error:  # noqa: BLE001 - the store may answer again
                 self.missing, wait_s = _no_relay(error), _TIMEOUT_S
 
@@ -253,11 +307,35 @@ class Relay:
             is_master=self._keeps,
             wait_for_workers=False,
             timeout=timedelta(seconds=_JOIN_S),
+            master_listen_fd=listening(host, port).detach() if self._keeps else None,
         )
         if self._keeps:
             self._exchange.open(store)
         store.set_timeout(timedelta(seconds=_TIMEOUT_S))
         return store
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at the address of the job; at all where that is not one of this machine's own, or
+    where others may know the name by another one, as that of a host which calls itself 127.0.1.1.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    families = {family: address for family, _, _, _, address in found}
+    is_plain = len(found) == len(families) and (host in LOOPBACK or not _is_loopback(found[0][4][0]))
+    for family, address in families.items() if is_plain else ():
+        with suppress(OSError):
+            return _bound(family, address)
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+    return _bound(socket.AF_INET, ("", port))
+
+
+def _bound(family: socket.AddressFamily, address: Any) -> socket.socket:
+    return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+
+
+def _is_loopback(address: object) -> bool:
+    return ipaddress.ip_address(str(address).partition("%")[0]).is_loopback
 
 
 def _no_relay(error: Exception) -> str:

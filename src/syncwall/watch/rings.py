@@ -1,7 +1,8 @@
 """The ring in shared memory through which a trainer tells its agent what it does.
 
 Holds `MarkKind`, `Mark`, `Ring` (the writer: no lock, no thread, no system call for a mark) and
-`RingReader`, which notices marks that were overwritten before it came; `NoteKind` and `NOTES`, what
+`RingReader`, which notices marks that were overwritten before it came; `leave_error` and
+`read_error`, the exception that a process ended by; `RingNote` and `NOTES`, what
 watching cannot tell in a run, and why. One file a process:
 
     header, 64 bytes   magic, version, slots, process id, rank, clocks at the start, marks so far
@@ -76,8 +77,17 @@ HIDES_OWN_TIME: Final = frozenset(kind for kind, said in NOTES.items() if said.e
 """Notes after which a rank's own time is not known."""
 
 
+EPOCH_NS: Final = time.time_ns() - time.perf_counter_ns()
+"""To be added to times of marks to have them since the epoch, as it was when this process began."""
+
+
+def clock_s() -> float:
+    """Seconds since the epoch by the clock of marks, which nobody sets."""
+    return (time.perf_counter_ns() + EPOCH_NS) / 1e9
+
+
 MAGIC: Final = b"SYNCWALL"
-VERSION: Final = 1
+VERSION: Final = 2
 SLOTS: Final = 1 << 15
 """One megabyte: half a minute of a thousand marks a second."""
 _HEADER: Final = struct.Struct("<8sIIiiqqQQ")
@@ -96,31 +106,33 @@ class MarkKind(IntEnum):
     DATA_BEGIN = 2
     DATA_END = 3
     FORWARD_BEGIN = 4
-    BACKWARD_BEGIN = 5
-    LAST_GRADIENT = 6
+    FORWARD_END = 5
+    """Of the model that is trained: what follows is the loop's own code, as a loss is."""
+    BACKWARD_BEGIN = 6
+    LAST_GRADIENT = 7
     """All gradients are there; what is left of the backward pass is waiting for all-reduces."""
-    BACKWARD_END = 7
-    OPTIMIZER_BEGIN = 8
-    OPTIMIZER_END = 9
+    BACKWARD_END = 8
+    OPTIMIZER_BEGIN = 9
+    OPTIMIZER_END = 10
     """The argument is 1 if it ends a step; then the value counts those that were ended before."""
-    STEP_SKIPPED = 10
+    STEP_SKIPPED = 11
     """A `GradScaler` found an overflow: ends a step, too, and has its value."""
-    SAVE_BEGIN = 11
-    SAVE_END = 12
-    EVALUATION_BEGIN = 13
-    EVALUATION_END = 14
-    WAIT_BEGIN = 15
+    SAVE_BEGIN = 12
+    SAVE_END = 13
+    EVALUATION_BEGIN = 14
+    EVALUATION_END = 15
+    WAIT_BEGIN = 16
     """For communication; the argument is a place in `COLLECTIVES`."""
-    WAIT_END = 16
-    LOSS = 17
+    WAIT_END = 17
+    LOSS = 18
     """The argument is 1 if it is that of a backward pass, one of several in a step."""
-    GRADIENT_NORM = 18
-    TOKENS = 19
-    DEVICE_TIME = 20
+    GRADIENT_NORM = 19
+    TOKENS = 20
+    DEVICE_TIME = 21
     """When the device came to an earlier mark: the argument is its number, the value seconds."""
-    NOTE = 21
+    NOTE = 22
     """Something cannot be told; the argument is a place in `notes.NOTES`."""
-    EXIT = 22
+    EXIT = 23
     """The value is 1 after an exception."""
 
 
@@ -200,22 +212,22 @@ class RingReader:
 
     def __init__(self, path: Path) -> None:
         """ValueError if it is no ring of this version, OSError if it cannot be read."""
-        with path.open("rb") as file:
-            self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if len(self._memory) < _HEADER_BYTES:
-            raise ValueError(f"{path}: too short for a ring of marks")
-        magic, version, slots, pid, rank, clock_ns, epoch_ns, _, _ = _HEADER.unpack_from(self._memory)
-        if magic != MAGIC or version != VERSION:
-            raise ValueError(f"{path}: no ring of marks of version {VERSION}")
-        if len(self._memory) != _HEADER_BYTES + slots * _SLOT.size:
-            raise ValueError(f"{path}: its size is not that of {slots} marks")
+        self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            header = self._bytes(0, _HEADER_BYTES)
+            magic, version, slots, pid, rank, clock_ns, _, _, _ = _HEADER.unpack_from(header)
+            if magic != MAGIC or version != VERSION:
+                raise ValueError(f"{path}: no ring of marks of version {VERSION}")
+            if os.fstat(self._file).st_size != _HEADER_BYTES + slots * _SLOT.size or not slots:
+                raise ValueError(f"{path}: its size is not that of {slots} marks")
+        except ValueError:
+            self.close()
+            raise
         self.pid: int = pid
         self.rank: int = rank
         self._slots: int = slots
         self.start_ns: int = clock_ns
         """When the ring was made."""
-        self.epoch_ns: int = epoch_ns - clock_ns
-        """To be added to times of marks to have them since the epoch."""
         self._next = 0
         self._missing = -1
         self.lost = 0
@@ -223,7 +235,7 @@ class RingReader:
 
     def epoch_s(self, time_ns: int) -> float:
         """Seconds since the epoch of a time of a mark."""
-        return (time_ns + self.epoch_ns) / 1e9
+        return (time_ns + EPOCH_NS) / 1e9
 
     def read(self) -> list[Mark]:
         """The marks since the last call, in order."""
@@ -233,9 +245,8 @@ class RingReader:
             self.lost += oldest - self._next
             self._next = oldest
         found = []
-        for number in range(self._next, written):
-            at = _HEADER_BYTES + (number % self._slots) * _SLOT.size
-            first, kind, time_ns, value, argument, last = _SLOT.unpack_from(self._memory, at)
+        for number, slot in zip(range(self._next, written), self._slots_of(self._next, written), strict=True):
+            first, kind, time_ns, value, argument, last = slot
             if not first == last == number % _NUMBERS:
                 if self._missing != number and not self._is_overwritten(number):
                     self._missing = number
@@ -249,13 +260,61 @@ class RingReader:
     def _is_overwritten(self, number: int) -> bool:
         return self._written() - number >= self._slots
 
+    def _slots_of(self, first: int, end: int) -> Iterator[tuple[Any, ...]]:
+        """What stands in the slots of these numbers, of which there are no more than slots."""
+        at, count = first % self._slots, end - first
+        for start, slots in ((at, min(count, self._slots - at)), (0, max(count - self._slots + at, 0))):
+            size_bytes = slots * _SLOT.size
+            yield from _SLOT.iter_unpack(self._bytes(_HEADER_BYTES + start * _SLOT.size, size_bytes))
+
     def _written(self) -> int:
-        found: int = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
+        found: int = _WRITTEN.unpack(self._bytes(_WRITTEN_AT, _WRITTEN.size))[0]
+        return found
+
+    def _bytes(self, at: int, size_bytes: int) -> bytes:
+        """Read, not mapped: of a file that is cut short, mapped memory would end this process."""
+        found = os.pread(self._file, size_bytes, at)
+        if len(found) < size_bytes:
+            raise ValueError("too short for a ring of marks")
         return found
 
     def close(self) -> None:
-        """Let go of the memory."""
-        self._memory.close()
+        """Let go of the file."""
+        os.close(self._file)
+
+
+_ERROR_CHARACTERS: Final = 200
+_ERROR: Final = ".error"
+
+
+def leave_error(ring: Path, error: BaseException) -> None:
+    """Write the exception that a process ends by beside its ring, which carries numbers only."""
+    text = _one_line(f"{type(error).__name__}: {_one_line(str(error))}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(ring.with_suffix(_ERROR), flags, 0o600)
+    try:
+        os.write(file, text.encode(errors="replace"))
+    finally:
+        os.close(file)
+
+
+def read_error(ring: Path) -> str:
+    """What `leave_error` has left: type and first line, no character that moves a cursor."""
+    try:
+        file = os.open(ring.with_suffix(_ERROR), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return _one_line(os.read(file, 4 * _ERROR_CHARACTERS).decode(errors="replace"))
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def _one_line(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return "".join(one for one in first if one.isprintable())[:_ERROR_CHARACTERS].rstrip(": ")
 
 
 MOST_PENDING: Final = 1024

@@ -6,6 +6,10 @@ current phase of the rank. Time is counted in whole nanoseconds, so that nothing
 The cause of a moment is that of the latest mark. Checkpoints go before evaluations, these before
 waiting for communication, and this before all phases. An evaluation that nobody ends (`model.train`
 is not called) ends where the batch of the next backward pass was asked for.
+
+A loop without a data loader reads its batches itself: what stands between the optimizer and the
+forward pass of its model is data then, and so is what it needs longer than usual between the
+forward and the backward pass, where the loss is computed and some fetch the next batch.
 """
 
 from collections import defaultdict, deque
@@ -24,32 +28,38 @@ _NEXT_CAUSE: Final[dict[int, Cause]] = {
     MarkKind.DATA_BEGIN: Cause.IDLE_DATA,
     MarkKind.DATA_END: Cause.FORWARD,
     MarkKind.FORWARD_BEGIN: Cause.FORWARD,
+    MarkKind.FORWARD_END: Cause.FORWARD,
     MarkKind.BACKWARD_BEGIN: Cause.BACKWARD,
     MarkKind.LAST_GRADIENT: Cause.EXPOSED_DP,
     MarkKind.OPTIMIZER_BEGIN: Cause.OPTIMIZER,
     MarkKind.OPTIMIZER_END: Cause.REST,
     MarkKind.STEP_SKIPPED: Cause.REST,
 }
-_DATA_BEGIN, _BACKWARD_BEGIN, _BACKWARD_END, _LAST_GRADIENT, _LOSS, _OPTIMIZER_END = map(
+_DATA_BEGIN, _FORWARD_BEGIN, _FORWARD_END, _BACKWARD_BEGIN, _BACKWARD_END, _LAST_GRADIENT = map(
     int,
     (
         MarkKind.DATA_BEGIN,
+        MarkKind.FORWARD_BEGIN,
+        MarkKind.FORWARD_END,
         MarkKind.BACKWARD_BEGIN,
         MarkKind.BACKWARD_END,
         MarkKind.LAST_GRADIENT,
-        MarkKind.LOSS,
-        MarkKind.OPTIMIZER_END,
     ),
 )
-_STEP_SKIPPED, _WAIT_BEGIN, _WAIT_END = map(
+_LOSS, _OPTIMIZER_END, _STEP_SKIPPED, _WAIT_BEGIN, _WAIT_END = map(
     int,
     (
+        MarkKind.LOSS,
+        MarkKind.OPTIMIZER_END,
         MarkKind.STEP_SKIPPED,
         MarkKind.WAIT_BEGIN,
         MarkKind.WAIT_END,
     ),
 )
-_AFTER_REST: Final = (_BACKWARD_BEGIN, _OPTIMIZER_END, _DATA_BEGIN)
+_AFTER_REST: Final = (_FORWARD_BEGIN, _BACKWARD_BEGIN, _OPTIMIZER_END, _DATA_BEGIN)
+_LOSS_TIMES: Final = 3
+_LOSS_NS: Final = 50_000_000
+"""A loop that computes its loss for longer than usual, times three and 50 ms, waits for a batch."""
 _OF_THE_OPTIMIZER: Final = (
     MarkKind.OPTIMIZER_BEGIN,
     MarkKind.OPTIMIZER_END,
@@ -108,6 +118,11 @@ class StepMaker:
         self._waiting: list[Cause] = []
         self._saving = 0
         self._evaluating = False
+        self._has_loader = False
+        """Batches of the training come from a `DataLoader`."""
+        self._after_forward = False
+        self._loss_ns: deque[int] = deque(maxlen=LATEST)
+        """Of the latest times between a forward pass and its backward pass."""
         self._since_batch: dict[Cause, int] = defaultdict(int)
         """Of an evaluation, since its latest batch was asked for."""
         self._open: _Open | None = None
@@ -128,6 +143,8 @@ class StepMaker:
         if self._open is None:
             return "starting"
         cause = self._cause(MarkKind.OPTIMIZER_BEGIN)
+        if self._after_forward and cause is Cause.FORWARD:
+            return "between phases"
         return "exposed communication" if cause.is_exposed else _PHASES[cause]
 
     def take(self, marks: Iterable[Mark]) -> Iterator[StepRecord]:
@@ -147,8 +164,11 @@ class StepMaker:
         if base is None:
             self._take_other(mark)
             return None
+        self._after_forward = kind == _FORWARD_END
         if kind == _OPTIMIZER_END and self._in_backward:  # an optimizer in a hook
             base = Cause.BACKWARD
+        elif kind == _DATA_BEGIN:
+            self._has_loader = self._has_loader or not self._evaluating
         elif kind == _BACKWARD_BEGIN:
             self._in_backward = True
         elif kind == _LAST_GRADIENT:
@@ -186,9 +206,11 @@ class StepMaker:
         if self._evaluating:
             return Cause.EVALUATION
         if self._waiting:
-            return self._waiting[-1]
+            return self._waiting[0]  # what a collective waits for inside is its own
         if self._base is None:
             return Cause.OPTIMIZER if following in _OF_THE_OPTIMIZER else Cause.REST
+        if self._base is Cause.OPTIMIZER and following == _BACKWARD_BEGIN:
+            return Cause.FORWARD  # an optimizer that is given the passes as a closure
         return self._base
 
     def _spend(self, kind: int, time_ns: int) -> None:
@@ -205,11 +227,28 @@ class StepMaker:
         if cause is Cause.REST:
             self._rest_ns += spent_ns
         if kind in _AFTER_REST:
-            if kind == _BACKWARD_BEGIN and self._base is Cause.REST:
-                # without a data loader, what stands before a backward pass is the forward pass
+            passed = self._rest_of_loop(kind)
+            if passed is not Cause.REST:
                 step.spent_ns[Cause.REST] -= self._rest_ns
-                step.spent_ns[Cause.FORWARD] += self._rest_ns
+                step.spent_ns[passed] += self._rest_ns
             self._rest_ns = 0
+        if self._after_forward and cause is Cause.FORWARD:
+            late_ns = self._longer_than_a_loss(spent_ns)
+            step.spent_ns[Cause.FORWARD] -= late_ns
+            step.spent_ns[Cause.IDLE_DATA] += late_ns
+
+    def _rest_of_loop(self, kind: int) -> Cause:
+        """What the loop's own code before a mark of `kind` was for, as far as it shows."""
+        if kind == _FORWARD_BEGIN and self._base in (Cause.REST, None) and not self._has_loader:
+            return Cause.IDLE_DATA
+        if kind == _BACKWARD_BEGIN and self._base is Cause.REST:
+            return Cause.FORWARD  # of a model that is not seen
+        return Cause.REST
+
+    def _longer_than_a_loss(self, spent_ns: int) -> int:
+        usual_ns = median(self._loss_ns) if len(self._loss_ns) > 2 else spent_ns
+        self._loss_ns.append(spent_ns)
+        return max(spent_ns - _LOSS_TIMES * int(usual_ns) - _LOSS_NS, 0)
 
     def _evaluated(self, kind: int, spent_ns: int, step: _Open) -> int:
         """What of some time in an evaluation is certainly its own."""
@@ -252,7 +291,7 @@ class StepMaker:
     def lost_some(self) -> None:
         """Marks were overwritten: what is open cannot be summed up any more."""
         self._open, self._base, self._in_backward = None, Cause.REST, False
-        self._saving, self._evaluating = 0, False
+        self._saving, self._evaluating, self._after_forward = 0, False, False
         self._waiting.clear()
         self._since_batch.clear()
 

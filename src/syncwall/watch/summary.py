@@ -6,10 +6,14 @@ listener that keeps it beside the rings for terminals and pages of the same mach
 `read_snapshot` and `watched_here`; `Summary` and `summary_of`, the job after its end.
 """
 
+import json
 import os
+import stat
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final, Protocol
@@ -17,9 +21,11 @@ from typing import Final, Protocol
 from syncwall.cause import Cause
 from syncwall.documents import write_whole
 from syncwall.problems import InputError
+from syncwall.watch.baseline import UsualStep, usual_step
 from syncwall.watch.devices import DeviceState
 from syncwall.watch.events import (
     FORMAT,
+    TIMES_OF_A_STEP,
     Expectation,
     Finding,
     FindingKey,
@@ -31,8 +37,10 @@ from syncwall.watch.events import (
     to_json,
 )
 from syncwall.watch.findings import Findings
+from syncwall.watch.job_state import JobStatus, Writer, job_name, job_status
 from syncwall.watch.place import homes
 from syncwall.watch.ranks import WatchedRank
+from syncwall.watch.speed import is_pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +89,9 @@ class Summary:
     steps: int
     """Finished by the rank that came farthest."""
     step_s: float | None
-    """Mean over ranks and steps; None without a step."""
+    """Mean over ranks and steps, without what is beside them; None without a step."""
     seconds: Mapping[Cause, float]
-    """Of a step, the mean over ranks and steps."""
+    """Of such a step, by cause."""
     tokens_per_s: float | None
     """All ranks of the node together; None if nobody told tokens."""
     watched_s: float
@@ -92,6 +100,15 @@ class Summary:
     expected: Expectation | None
     lost_marks: int
     notes: tuple[str, ...]
+    beside_s: Mapping[Cause, float] = field(default_factory=dict)
+    """Of a rank beside its steps, the mean over ranks: checkpoints, evaluations, and pauses by what
+    they were spent on."""
+    pauses: int = 0
+    """Steps many times as long as usual, of the rank that has most of them."""
+    held: tuple[Finding, ...] = ()
+    """Of the findings, those that held to the end."""
+    usual: UsualStep | None = None
+    """None of a run that is too short."""
 
 
 _KEPT: Final = 240
@@ -140,7 +157,16 @@ class Snapshot:
     """Resolved findings, the latest last."""
     expected: Expectation | None = None
     notes: tuple[str, ...] = ()
+    name: str = ""
+    """The command of its ranks; empty before there is one."""
+    is_over: bool = False
+    """Its agent saw its end, and leaves."""
+    writer: Writer = field(default_factory=Writer)
     format: int = FORMAT
+
+    def status(self) -> JobStatus:
+        """What whoever reads this can know of the job right now."""
+        return job_status(self.writer, self.node, self.ranks, self.findings, self.now_s, is_over=self.is_over)
 
 
 class Recent:
@@ -196,11 +222,12 @@ class Recent:
         if live is None:
             return None
         latest = [list(one.latest) for one in self.totals.values() if one.latest]
-        count = sum(map(len, latest))
+        usual = [step for steps in latest for step in _without_pauses(steps)]
+        count = len(usual)
         seconds: dict[Cause, float] = defaultdict(float)
-        for step in (step for steps in latest for step in steps):
-            for cause, spent_s in step.seconds.items():
-                seconds[cause] += spent_s / count
+        for step in usual:
+            for cause in TIMES_OF_A_STEP & step.seconds.keys():
+                seconds[cause] += step.seconds[cause] / count
         first = list(self.totals[min(self.totals)].latest) if self.totals else []
         held = {one.key for one in live.findings}
         return Snapshot(
@@ -224,6 +251,11 @@ class Recent:
         )
 
 
+def _without_pauses(steps: list[StepRecord]) -> list[StepRecord]:
+    usual_s = median(one.step_s for one in steps)
+    return [one for one in steps if not is_pause(one.step_s, usual_s)]
+
+
 def _tokens_per_s(steps: list[StepRecord]) -> float | None:
     told = [one for one in steps if one.tokens is not None]
     spent_s = sum(one.step_s for one in told)
@@ -237,6 +269,8 @@ def median_step_s(total: RankTotals) -> float | None:
 
 SNAPSHOT: Final = "live.json"
 _EVERY_S: Final = 0.9
+_MOST_BYTES: Final = 64 << 20
+"""Of a snapshot: of 100,000 ranks it has some 30 MB."""
 _SEEN: Final = 64
 """Folders that are looked at."""
 
@@ -246,22 +280,45 @@ class SnapshotFile:
 
     def __init__(self, recent: Recent, home: Path) -> None:
         self._recent, self._path = recent, home / SNAPSHOT
-        self._written_s = 0.0
+        self._written_s = -_EVERY_S
+        self._name = ""
 
     def round(self, live: Live) -> None:
         """Write if it is time."""
-        if live.now_s - self._written_s < _EVERY_S and not live.new:
+        if time.monotonic() - self._written_s < _EVERY_S and not live.new:
             return
-        self._written_s = live.now_s
-        write_whole(self._path, to_json(self._recent.snapshot()))
+        self._written_s = time.monotonic()
+        self._write()
+
+    def close(self) -> None:
+        """Say that the job is over."""
+        self._write(is_over=True)
+
+    def _write(self, *, is_over: bool = False) -> None:
+        self._name = self._name or name_in(self._path.parent)
+        if (found := self._recent.snapshot()) is not None:
+            found = replace(found, name=self._name, is_over=is_over, writer=Writer.now())
+            write_whole(self._path, to_json(found))
+
+
+def name_in(home: Path) -> str:
+    """The command of a rank that has left it in a folder."""
+    for path in home.glob("rank-*.json"):
+        with suppress(OSError, ValueError, KeyError):
+            return job_name(json.loads(path.read_text("utf-8"))["command"])
+    return ""
 
 
 def read_snapshot(home: Path) -> Snapshot:
-    """The latest of a folder; InputError if there is none."""
+    """The latest of a folder; InputError if there is none, or a link to something else."""
     try:
-        return from_json(Snapshot, (home / SNAPSHOT).read_bytes())
+        file = os.open(home / SNAPSHOT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(file, "rb") as opened:
+            if opened.seekable() and os.fstat(file).st_size <= _MOST_BYTES:
+                return from_json(Snapshot, opened.read(_MOST_BYTES))
     except (OSError, ValueError):
-        raise InputError.of(f"{home}: no job is watched there") from None
+        pass
+    raise InputError.of(f"{home}: no job is watched there") from None
 
 
 def watched_here() -> list[Path]:
@@ -270,29 +327,32 @@ def watched_here() -> list[Path]:
     for above in homes():
         for path in above.glob(f"syncwall-*/{SNAPSHOT}"):
             try:
-                facts = path.stat()
+                owners = path.parent.lstat(), path.lstat()
             except OSError:
                 continue
-            if facts.st_uid == os.getuid():
-                found.append((facts.st_mtime, path.parent))
+            if all(one.st_uid == os.getuid() for one in owners) and stat.S_ISDIR(owners[0].st_mode):
+                found.append((owners[1].st_mtime, path.parent))
     return [home for _, home in sorted(found, reverse=True)[:_SEEN]]
 
 
 def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: float) -> Summary:
     """Means over all steps of all ranks, and all findings."""
     ranks = list(watched)
-    steps = sum(one.steps for one in ranks)
+    steps = sum(one.steps - one.pauses for one in ranks)
     spent: dict[Cause, float] = defaultdict(float)
+    beside: dict[Cause, float] = defaultdict(float)
     for one in ranks:
         for cause, seconds in one.spent_s.items():
             spent[cause] += seconds
+        for cause, seconds in one.beside_s.items():
+            beside[cause] += seconds / len(ranks)
     tokens = [one.tokens for one in ranks if one.tokens is not None]
     training_s = max((one.last_s - one.first_s for one in ranks if one.first_s), default=0.0)
     notes = dict.fromkeys([*(note for one in ranks for note in one.notes), *findings.notes])
     return Summary(
         node=ranks[0].node if ranks else "",
         ranks=len({one.rank for one in ranks}),
-        world=ranks[0].facts["world"] if ranks else 0,
+        world=ranks[0].facts.world if ranks else 0,
         steps=max((one.steps for one in ranks), default=0),
         step_s=sum(spent.values()) / steps if steps else None,
         seconds={cause: spent[cause] / steps for cause in sorted(spent, key=lambda c: c.order)},
@@ -302,4 +362,8 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
         expected=findings.expected,
         lost_marks=sum(one.lost_marks for one in ranks),
         notes=tuple(notes),
+        beside_s={cause: beside[cause] for cause in sorted(beside, key=lambda c: c.order)},
+        pauses=max((one.pauses for one in ranks), default=0),
+        held=findings.held,
+        usual=usual_step(findings.job),
     )

@@ -26,6 +26,8 @@ FAULT_STEP = int(os.environ.get("FAULT_STEP", "20"))
 FAULT_S = float(os.environ.get("FAULT_S", "60"))
 IN_FORWARD = os.environ.get("COMPUTE_IN") == "forward"
 SIZE = int(os.environ.get("SIZE", "64"))
+OWN_BATCHES = bool(os.environ.get("OWN_BATCHES"))
+"""Read by the loop itself, as nanoGPT's `get_batch` does."""
 SPARE: list[object] = []
 NOW: list[int] = [0]
 SLEPT: list[float] = []
@@ -56,6 +58,9 @@ class Numbers(Dataset):
                 sleep()
         return torch.full((SIZE,), float(index % 13) / 13)
 
+    def batch(self, step):
+        return torch.stack([self[8 * step + number] for number in range(8)])
+
 
 def main():
     torch.manual_seed(0)
@@ -70,7 +75,8 @@ def main():
     if IN_FORWARD:
         model.module.register_forward_pre_hook(lambda *_: compute(rank))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    loader = DataLoader(Numbers(rank), batch_size=8)
+    numbers = Numbers(rank)
+    loader = map(numbers.batch, range(STEPS)) if OWN_BATCHES else DataLoader(numbers, batch_size=8)
     batches = iter(loader)
     for step in range(STEPS):
         with traced(model):

@@ -39,6 +39,7 @@ def test_a_run_is_shown_and_goes_on(opened, run, dark, narrow):
     fits(page)
     axe(page)
     recent.round(lives.live(4))
+    page.wait_for_timeout(1000)  # it is written once a second
     file.round(recent.live)
     until(
         page,

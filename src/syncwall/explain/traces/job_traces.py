@@ -26,7 +26,7 @@ from syncwall.explain.traces.matching import Clocks, MatchedCollectives, aligned
 from syncwall.explain.traces.rank import KINDS, RankLedger, RankSummary, rank_ledger, rank_summary
 from syncwall.explain.traces.rank_comparison import RanksVerdict, explain_ranks
 from syncwall.problems import InputError, Problem
-from syncwall.read.kineto import read_trace
+from syncwall.read.kineto import ranks_by_order, read_trace
 from syncwall.read.trace import Category, Trace
 
 _SELECT = """
@@ -160,11 +160,12 @@ def summaries(  # noqa: PLR0913 - how traces may be read
 
     With `ray`, the address of a cluster or "auto", its workers read: files must be where they are.
     With `store`, each worker also keeps its rank's events there, as Parquet. A rank may be there
-    once only, unless these are several `days`. `first` is told the first two ranks of more: what
+    once only, unless these are several `days`; a trace that does not say its rank, in a file whose name
+    does not either, has that of its place among the files. `first` is told the first two ranks of more: what
     they say need not wait for the others.
     """
-    work = partial(_summary, store=store)
     names = [str(path) for path in paths]
+    work = partial(_summary, store=store, ranks={} if days else ranks_by_order(names))
     count = min(workers or os.cpu_count() or 1, len(names))
     if ray is not None:
         results = _on_ray(work, names, ray)
@@ -196,10 +197,12 @@ def _each_once(ranks: Sequence[RankSummary]) -> tuple[RankSummary, ...]:
     return tuple(ranks)
 
 
-def _summary(name: str, store: Path | None = None) -> _Done:
-    """One file, in whatever process."""
+def _summary(name: str, store: Path | None, ranks: dict[str, int]) -> _Done:
+    """One file, in whatever process; `ranks` are for files that say none."""
     try:
         trace = read_trace(Path(name))
+        if trace.rank is None and name in ranks:
+            trace = replace(trace, rank=ranks[name], rank_from="order")
         if store is not None:
             store_events(trace, store)
         return _Done(rank_summary(trace), trace.problems, _peak_bytes())
@@ -246,15 +249,14 @@ def _on_ray(work: _Work, names: Sequence[str], address: str) -> Iterator[_Done]:
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError.of(f"no Ray cluster at {address}: {error}") from None
     remote: Any = ray.remote(_summary)
-    store = work.keywords["store"]
     waiting = iter(names)
     slots = 2 * max(int(ray.cluster_resources().get("CPU", 1)), 1)
-    running = [remote.remote(name, store) for _, name in zip(range(slots), waiting, strict=False)]
+    running = [remote.remote(name, **work.keywords) for _, name in zip(range(slots), waiting, strict=False)]
     while running:
         ready, running = ray.wait(running, num_returns=1)
         name = next(waiting, None)
         if name is not None:
-            running.append(remote.remote(name, store))
+            running.append(remote.remote(name, **work.keywords))
         yield ray.get(ready[0])
 
 
@@ -295,6 +297,12 @@ class JobTraces:
     trace has no device."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What its trace says of versions and the backend."""
+
+    @property
+    def ranks_from(self) -> str:
+        """What ranks were taken from that traces do not say; empty if all say it."""
+        known = {one.rank_from for one in self.summaries if self.ranks}
+        return "order of the files" if "order" in known else "names of the files" if "name" in known else ""
 
 
 def explain_traces(  # noqa: PLR0913 - how traces may be read

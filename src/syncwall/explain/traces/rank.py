@@ -378,6 +378,8 @@ class RankSummary:
 
     source: str
     rank: int
+    rank_from: str
+    """What it was taken from where the trace does not say it: "name" or "order" of its file."""
     host: str | None
     world_size: int | None
     on_device: bool
@@ -433,6 +435,7 @@ def rank_summary(trace: Trace) -> RankSummary:
     return RankSummary(
         source=trace.source,
         rank=trace.rank,
+        rank_from=trace.rank_from,
         host=trace.host,
         world_size=trace.world_size,
         on_device=on_device,

@@ -6,15 +6,19 @@ Holds `WatchedRun` and `LiveRun`.
 from dataclasses import dataclass
 
 from syncwall.public import published
+from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Group, grouped
+from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
+from syncwall.watch.verdict import RunVerdict, run_verdict
 
 
 @published(
     "command code node=summary.node ranks=summary.ranks world=summary.world steps=summary.steps",
     "step_s=summary.step_s ledger_s=summary.seconds groups_s tokens_per_s=summary.tokens_per_s",
     "watched_s=summary.watched_s findings=summary.findings expected=summary.expected",
-    "lost_marks=summary.lost_marks notes=summary.notes",
+    "verdict beside_s=summary.beside_s pauses=summary.pauses",
+    "lost_marks=summary.lost_marks notes=summary.notes usual=summary.usual compared",
     node="That was watched.",
     world="Ranks of the job.",
     watched_s="How long.",
@@ -31,20 +35,32 @@ class WatchedRun:
     """What was run; empty if an agent was started without one."""
     code: int = 0
     """Exit code of the command."""
+    compared: Comparison | None = None
+    """With --baseline: this run beside the earlier one."""
 
     @property
     def groups_s(self) -> dict[Group, float]:
         """Seconds of a step in the lines that a prediction can be compared in."""
         return grouped(self.summary.seconds)
 
+    @property
+    def verdict(self) -> RunVerdict | None:
+        """What held the run up; null of fewer than five steps."""
+        return run_verdict(self.summary.seconds, self.summary.held, self.summary.steps)
+
 
 @published(
+    "state=status.state reason=status.reason age_s=status.age_s name=snapshot.name",
     "now_s=snapshot.now_s node=snapshot.node world=snapshot.world ranks=snapshot.ranks",
-    "step_s=snapshot.step_s ledger_s=snapshot.seconds groups_s",
+    "step_s=snapshot.step_s ledger_s=snapshot.seconds groups_s verdict",
     "tokens_per_s=snapshot.tokens_per_s mfu=snapshot.mfu loss goodput=snapshot.goodput",
     "remaining_s findings=snapshot.findings past=snapshot.past expected=snapshot.expected",
     "notes=snapshot.notes",
-    now_s="Since the epoch.",
+    state="What the job does, as far as this can be known: silence is never good news.",
+    reason="Why; empty for a running job without a finding.",
+    age_s="Of what follows, by a clock that nobody sets; null: from another machine or boot.",
+    name="Its command.",
+    now_s="When the agent saw this, since the epoch.",
     node="Whose agent says so.",
     world="Ranks of the job.",
     mfu="Model FLOPs utilization; null if FLOPs are not known.",
@@ -57,11 +73,17 @@ class LiveRun:
     """A run while it trains."""
 
     snapshot: Snapshot
+    status: JobStatus
 
     @property
     def groups_s(self) -> dict[Group, float]:
         """Seconds of a step in the lines that a prediction can be compared in."""
         return grouped(self.snapshot.seconds)
+
+    @property
+    def verdict(self) -> RunVerdict | None:
+        """What holds the run up now; null of fewer than five steps."""
+        return run_verdict(self.snapshot.seconds, self.snapshot.findings, len(self.snapshot.steps))
 
     @property
     def loss(self) -> float | None:

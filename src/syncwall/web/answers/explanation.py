@@ -9,7 +9,6 @@ long; no code in it is run.
 
 import binascii
 import os
-import time
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -115,21 +114,22 @@ _FORGOTTEN_S: Final = 3600.0
 
 def shown() -> dict[str, Any]:
     """Every run of the user who serves the pages, the latest first: what it does right now."""
-    found, now_s = [], time.time()
+    found = []
     for home in watched_here():
         try:
             snapshot = read_snapshot(home)
         except InputError:  # it ended meanwhile
             continue
-        if now_s - snapshot.now_s > _FORGOTTEN_S:
+        status = snapshot.status()
+        if status.age_s is None or status.age_s > _FORGOTTEN_S:
             continue
-        view = live_view(snapshot, now_s)
+        view = live_view(snapshot, status)
         found.append(
             {
                 "id": home.name,
                 "title": view.title,
                 "html": body(view),
-                "record": plain(LiveRun(snapshot)),
+                "record": plain(LiveRun(snapshot, status)),
             }
         )
     return {"runs": found}

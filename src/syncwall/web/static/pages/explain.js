@@ -6,12 +6,13 @@ import { command } from "../take_along.js";
 
 /** Bytes that the server takes in one form. */
 const MOST_BYTES = 320 * 2 ** 20 - 100_000;
+const PASTED = "pasted.txt";
 const dropped = { files: [], against: [] };
 let kept = "";
 
 const shown = newest(async (signal) => {
   const asked = question();
-  if (!asked) return put(at("said"), "Choose files first.");
+  if (!asked) return put(at("said"), "Choose files or paste text first.");
   put(at("content"));
   at("keep").hidden = true;
   put(at("said"), "reading …");
@@ -24,22 +25,31 @@ const shown = newest(async (signal) => {
   return undefined;
 });
 
-/** What is asked: of dropped files, or of names of the server's folder. */
+/** Dropped files, with what was pasted as one of them. */
+function given() {
+  const text = at("text").value;
+  const pasted = text.trim() ? [new File([text], PASTED, { type: "text/plain" })] : [];
+  return { files: [...dropped.files, ...pasted], against: [...dropped.against] };
+}
+
+/** What is asked: of dropped files and pasted text, or of names of the server's folder. */
 function question() {
+  const of = given();
   const texts = { cluster: at("cluster").value, run: at("run").value };
   const flags = texts.cluster ? ` --cluster ${texts.cluster}` : "";
-  if (dropped.files.length) {
+  if (of.files.length) {
     const body = new FormData();
-    const all = Object.entries(dropped).flatMap(([field, files]) => [...files].map((file) => [field, file]));
+    const all = Object.entries(of).flatMap(([field, files]) => files.map((file) => [field, file]));
     if (all.reduce((sum, [, file]) => sum + file.size, 0) > MOST_BYTES) {
       put(at("said"), "More than 320 MB: use `syncwall explain` on the machine that has them.");
       return null;
     }
     for (const [field, file] of all) body.append(field, file, file.name);
     for (const [name, text] of Object.entries(texts)) if (text) body.append(name, text);
-    const names = (field) => [...dropped[field]].map((file) => file.name).join(" ");
-    const against = dropped.against.length ? ` --against ${names("against")}` : "";
-    return { path: "explain", body, words: `syncwall explain ${names("files")}${against}${flags}` };
+    const names = (field) => of[field].map((file) => file.name).join(" ");
+    const against = of.against.length ? ` --against ${names("against")}` : "";
+    const files = names("files") === PASTED ? "-" : names("files");
+    return { path: "explain", body, words: `syncwall explain ${files}${against}${flags}` };
   }
   const [name, against] = [at("name").value, at("earlier").value];
   if (!name) return null;
