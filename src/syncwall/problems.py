@@ -1,8 +1,9 @@
 """What is wrong with an input, where it is, and what to write instead.
 
-Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `did_you_mean`,
-`known_are` and `refuse_unknown`; `option`, a key inside a message, which the terminal spells as a
-flag and Python and pages as it is; and `visible`, with which text from a file is safe to print.
+Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `EmptyInput`,
+`did_you_mean`, `known_are` and `refuse_unknown`; `option`, a key inside a message, which the
+terminal spells as a flag and Python and pages as it is; and `visible`, with which text from a file is
+safe to print.
 """
 
 import difflib
@@ -101,6 +102,10 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
+
+
+class EmptyInput(InputError):  # noqa: N818 - what it is
+    """A file of a known kind that holds none of what such files are for: headers without rows."""
 
 
 def refuse_unknown(word: str, known: Collection[str], said: str) -> None:

@@ -197,7 +197,7 @@ def test_a_rank_alone_is_told_by_its_largest_wait(drawn):
         assert len(ledger.steps) >= FEW_STEPS
         assert found.conclusion.cause != Cause.UNEXPLAINED
     if state is not VerdictState.NOT_JUDGED:
-        assert waits[Cause(found.conclusion.cause)] == waits[largest]
+        assert waits[Cause(str(found.conclusion.cause))] == waits[largest]
         assert found.conclusion.explained == share
         assert duration(ledger.step_s) in said
 

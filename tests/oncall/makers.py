@@ -34,7 +34,7 @@ KINDS = {
 LATENCY_BYTES = 64 * 2**10
 
 
-def table(  # noqa: PLR0913 - what may be wrong with a table
+def table(
     folder: Path,
     *,
     cluster: str,
@@ -76,8 +76,10 @@ def table(  # noqa: PLR0913 - what may be wrong with a table
     )
     for power in spikes:
         seconds[sizes.index(2.0**power)] *= 3
-    shown = dict(ranks=ranks, nodes=nodes, sizes=sizes, device=device, collective=collective, told=told)
-    lines = samples.nccl_tests(seconds, **shown).split("\n")  # type: ignore[arg-type]
+    text = samples.nccl_tests(
+        seconds, ranks=ranks, nodes=nodes, sizes=sizes, device=device, collective=collective, told=told
+    )
+    lines = text.split("\n")
     if wrong_from:
         lines = [_wrong(line, 2**wrong_from, wrong_side) for line in lines]
     path = folder / name
@@ -97,15 +99,15 @@ def _wrong(line: str, least: int, side: str) -> str:
     return " ".join(cells)
 
 
-def published(
-    folder: Path, *, collective: str, ranks: int, nodes: int, device: str, rows: str
-) -> Path:
+def published(folder: Path, *, collective: str, ranks: int, nodes: int, device: str, rows: str) -> Path:
     """A table that somebody published: `rows` are sizes in bytes and times in µs."""
     pairs = [row.split() for row in rows.split(",")]
     sizes, seconds = zip(*((float(size), float(us) * 1e-6) for size, us in pairs), strict=True)
-    shown = dict(ranks=ranks, nodes=nodes, sizes=sizes, device=device, collective=collective)
     path = folder / "table.txt"
-    path.write_text(samples.nccl_tests(seconds, **shown))  # type: ignore[arg-type]
+    text = samples.nccl_tests(
+        seconds, ranks=ranks, nodes=nodes, sizes=sizes, device=device, collective=collective
+    )
+    path.write_text(text)
     return path
 
 
@@ -144,7 +146,9 @@ def links(
     return path
 
 
-def matmul(folder: Path, *, times: float = 1.0, cluster: str = "dgx-h100", device: str = samples.H100) -> Path:
+def matmul(
+    folder: Path, *, times: float = 1.0, cluster: str = "dgx-h100", device: str = samples.H100
+) -> Path:
     chip = sw.cluster(cluster).device
     shapes = [Gemm(m, 8192, k) for m in (4096, 8192, 16384) for k in (4096, 8192)]
     rows = [
@@ -216,7 +220,7 @@ LINES = {
 }
 
 
-def log(  # noqa: PLR0913 - what may be wrong with a run
+def log(
     folder: Path,
     *,
     framework: str = "torchtitan",

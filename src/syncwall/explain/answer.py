@@ -19,7 +19,14 @@ from syncwall.explain.failures import Failure, find_failure
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.hang import Hang, find_hangs
 from syncwall.explain.machines import Sighting, different_machines, likely_cluster, sightings
-from syncwall.explain.readers import FilesRequest, ReadFile, read_files, readers, sorted_files
+from syncwall.explain.readers import (
+    FilesRequest,
+    ReadFile,
+    nothing_in,
+    read_files,
+    readers,
+    sorted_files,
+)
 from syncwall.explain.remedies import remedies, remedy_kind, suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers import Slowdown
@@ -29,7 +36,7 @@ from syncwall.explain.traces.rank_comparison import RanksVerdict
 from syncwall.explain.training_level import Level, level_of
 from syncwall.explain.training_log import LogSummary
 from syncwall.explain.verdict import EXIT_CODES, Judged, NotJudged, Verdict, VerdictState
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.read.detect import FileKind, Files, read_topology
 from syncwall.read.flight_recorder import FlightDump
@@ -71,6 +78,8 @@ class Explanation(Answer):
     """Predicted and measured, or before and after."""
     hangs: tuple[Hang, ...] = ()
     """Collectives that some ranks did not reach or end."""
+    empty: tuple[NotJudged, ...] = ()
+    """Files that hold nothing of what they are for."""
     failure: Failure | None = None
     """What ended the job, as its logs say."""
     topologies: tuple[tuple[HostTopology, Cluster | None], ...] = ()
@@ -188,8 +197,12 @@ def explain(
 ) -> Explanation:
     """What the files at `paths` say; traces are compared with those `against` which they are."""
     files, unknown = sorted_files(paths)
-    read = read_files(files)
-    traces = _traces(files, question, progress, so_far)
+    read, empty = read_files(files)
+    traces = None
+    try:
+        traces = _traces(files, question, progress, so_far)
+    except EmptyInput as error:
+        empty.append(nothing_in(FileKind.TRACE, error))
     good, read_before = _good_days(against, question, traces)
     before = good[-1].job if good else None
     changed = what_changed(traces, read, good, read_before) if against else None
@@ -221,6 +234,7 @@ def explain(
         suspects=_suspects(traces, before, predicted, beside) or _of_levels(levels),
         levels=levels,
         remedies=_remedies(traces, predicted),
+        empty=tuple(empty),
         hangs=find_hangs(dumps) if dumps else (),
         failure=find_failure(_of(read, FileKind.FAILURE)),
         topologies=hosts,
@@ -274,9 +288,9 @@ def _good_days(
     files, _ = sorted_files(paths)
     traced = files.get(FileKind.TRACE, [])
     if not traced or now is None:
-        return (), read_files(files)
+        return (), read_files(files)[0]
     days = read_days(traced, shown=now.rank, workers=question.workers, ray=question.ray)
-    return days, read_files(files)
+    return days, read_files(files)[0]
 
 
 def _gap(

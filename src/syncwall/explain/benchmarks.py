@@ -156,11 +156,11 @@ def collective_findings(said: Judgement, machines: Sequence[Cluster]) -> Iterato
         table = said.benchmark
         yield Finding(
             "suspect",
-            f"small sizes of {table.kind} of {plural(table.ranks, 'rank')} take {said.small:.2g} times as long "
-            f"as {said.machine.name} should need",
-            f"what each call waits for, whatever it moves; healthy machines need at most {SMALL_MOST:.2g} times",
-            "NCCL_DEBUG=INFO: NET/Socket, or processes that are not pinned beside their GPU; other programs on "
-            "the host's cores; then run it again with more iterations (-n 100)",
+            f"small sizes of {table.kind} of {plural(table.ranks, 'rank')} take {said.small:.2g} times as "
+            f"long as they should on {said.machine.name}",
+            f"each call waits, whatever it moves; on healthy machines at most {SMALL_MOST:.2g} times as long",
+            "NCCL_DEBUG=INFO: NET/Socket, or processes that are not pinned beside their GPU; other programs "
+            "on the host's cores; then run it again with more iterations (-n 100)",
             table.source,
         )
     elif said.rate is not None and said.rate < _FAST * said.limits.least and len(machines) == 1:

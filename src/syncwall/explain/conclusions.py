@@ -4,15 +4,16 @@ Holds `verdicts`. Whatever was read has at least one: a file of which nothing wa
 anything is not judged, with the reason and what to give.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from syncwall.answer.gap import Gap
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
 from syncwall.explain.collective_benchmarks import UNPRICED, Judgement, of_nccl_tests
 from syncwall.explain.failures import Failure
+from syncwall.explain.logs import blocking
 from syncwall.explain.memory import gib
 from syncwall.explain.readers import readers
 from syncwall.explain.series import FEWEST
@@ -38,12 +39,13 @@ def _verdicts(found: Explanation) -> Iterator[Verdict]:
     if found.failure is not None and (found.failure.cause != _HANG or not found.hangs):
         yield from _of_failure(found.failure)
     yield from _of_dumps(found)
+    yield from (Verdict(VerdictState.NOT_JUDGED, one) for one in found.empty)
     if found.changed is not None:
         yield from _of_change(found)
         return
     if found.traces is not None:
         yield from _of_traces(found, found.traces)
-    yield from map(_of_slowdown, found.slowdowns)
+    yield from map(_of_operations, found.slowdowns)
     yield from _of_findings(found)
     yield from _of_memory(found)
     yield from _of_benchmarks(found)
@@ -175,7 +177,8 @@ def _of_traces(found: Explanation, traces: JobTraces) -> Iterator[Verdict]:
         yield _unjudged(alone, why, others)
     elif largest is Cause.IDLE_HOST and not ledger.on_device:
         why = f"nothing was recorded for {share:.0%} of the step: what the host does there is not known"
-        yield _unjudged("the trace", why, "a trace with the device (ProfilerActivity.CUDA) and with_stack=True")
+        give = "a trace with the device (ProfilerActivity.CUDA) and with_stack=True"
+        yield _unjudged("the trace", why, give)
     elif largest is not None:
         proven = share >= COSTLY and steps >= FEW_STEPS and largest is not Cause.UNEXPLAINED
         state = VerdictState.WRONG if proven else VerdictState.SUSPECT
@@ -218,11 +221,18 @@ def _of_ranks(ranks: RanksVerdict, traces: JobTraces) -> Verdict:
     return Verdict(state, ranks, judged, ranks.kind, ranks.explained)
 
 
-def _of_slowdown(found: Slowdown) -> Verdict:
+def _of_operations(found: Slowdown) -> Verdict:
+    workers = found.dp * found.stages
+    if workers == 1 or (found.steps == 1 and not found.slow):
+        what = f"{plural(found.operations, 'operation')} of {plural(workers, 'worker')}"
+        why = "one worker is slower than nobody" if workers == 1 else "one step may be like no other"
+        return _unjudged(what, why, "the operations of all workers in five steps or more", found.source)
+    proven = found.cause is not None and found.steps >= FEW_STEPS
+    slow = VerdictState.WRONG if proven else VerdictState.SUSPECT
     judged = (Judged(f"{plural(found.operations, 'operation')}", "the mean of their kind"),)
     cause = None if found.cause is None else found.cause
     return Verdict(
-        VerdictState.WRONG if found.slow else VerdictState.HEALTHY,
+        slow if found.slow else VerdictState.HEALTHY,
         found,
         judged,
         None if cause is None else str(cause.what),
@@ -365,19 +375,41 @@ def _of_settings(found: Explanation) -> Iterator[Verdict]:
     for kind, files in found.read.items():
         rules = kind not in _JUDGED and readers()[kind].findings is not None
         for one in files if rules else ():
-            if str(one.path) not in where:
+            says_enough, why, give = _NEEDS.get(kind, (bool, "", ""))
+            if not says_enough(one.what) and str(one.path) not in where:
+                yield _unjudged(f"{kind} {one.path.name}", why, give, str(one.path))
+            elif str(one.path) not in where:
                 judged = Judged(f"{kind} {one.path.name}", "rules of what costs speed")
                 yield Verdict(VerdictState.HEALTHY, judged, (judged,))
     for topology, machine in found.topologies:
         name = f"topology {Path(topology.source).name}"
-        if machine is None:
+        if machine is None or not topology.gpus or (found.machine is None and len(topology.gpus) == 1):
             why = "no machine of the catalogue has such hosts"
+            why = why if len(topology.gpus) > 1 else "it has no two GPUs with a way to each other"
             yield _unjudged(name, why, _NAME_IT, topology.source)
         elif topology.source not in where:
             judged = Judged(name, f"{machine.name} of the catalogue")
             yield Verdict(VerdictState.HEALTHY, judged, (judged,))
 
 
+_NEEDS: Final[dict[str, tuple[Callable[[Any], bool], str, str]]] = {
+    FileKind.NCCL_LOG: (
+        lambda log: bool(log.transports),
+        "it names no connection between ranks",
+        "the log from its start, of all ranks, with NCCL_DEBUG=INFO",
+    ),
+    FileKind.FABRIC: (
+        lambda fabric: len(fabric.cables) > 1,
+        "it has no two cables, which could be compared",
+        "the output of ibnetdiscover for the whole fabric",
+    ),
+    FileKind.NSYS: (
+        lambda stats: blocking(stats) is not None,
+        "it has no times of launches and kernels beside those of steps",
+        "nsys stats --report nvtx_sum,cuda_api_sum,cuda_gpu_kern_sum",
+    ),
+}
+"""What a file must hold for its rules to say anything: a test of it, why not, and what to give."""
 _JUDGED: Final = (
     FileKind.OPERATIONS,
     FileKind.FLIGHT,

@@ -22,7 +22,8 @@ from syncwall.explain.remedies import price_for
 from syncwall.explain.stragglers import Slowdown, slowdown_of
 from syncwall.explain.topology_findings import check_fabric
 from syncwall.explain.training_log import log_findings
-from syncwall.problems import InputError, Problem
+from syncwall.explain.verdict import NotJudged
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
 from syncwall.read.fabric_file import FabricGraph
@@ -227,19 +228,30 @@ def _kind(path: Path) -> str:
         raise
 
 
-def read_files(files: Mapping[str, Sequence[Path]]) -> dict[str, list[ReadFile]]:
-    """What those of the `files` hold that speak for themselves, by kind."""
-    found = {
-        kind: [one for path in files[kind] for one in _read(kind, reader, path)]
-        for kind, reader in readers().items()
-        if kind in files
-    }
+def read_files(files: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[ReadFile]], list[NotJudged]]:
+    """What those of the `files` hold that speak for themselves, by kind; and those that hold nothing."""
+    found: dict[str, list[ReadFile]] = {}
+    empty = []
+    for kind, reader in readers().items():
+        for path in files.get(kind, ()):
+            try:
+                found.setdefault(kind, []).extend(_read(kind, reader, path))
+            except EmptyInput as error:
+                empty.append(nothing_in(kind, error))
+    found = {kind: some for kind, some in found.items() if some}
     for kind, others in _BESIDE.items():
         for other in others:
             inside = [one for path in files.get(kind, ()) for one in _among_lines(other, path)]
             if inside:
                 found[other] = [*found.get(other, ()), *inside]
-    return found
+    return found, empty
+
+
+def nothing_in(kind: str, error: EmptyInput) -> NotJudged:
+    """A file of a kind that holds nothing of what it is for."""
+    problem = error.problems[0]
+    whole = "the whole of it, of a run that came to its end"
+    return NotJudged(f"{kind} {Path(problem.file).name}", problem.message, whole, problem.file)
 
 
 _BESIDE: Final = {

@@ -1,8 +1,9 @@
 """Laws of a series of times: shifts of its level, drift, outliers, and their period.
 
-Holds `level_shifts`, `first_above`, `drift_of`, `outliers_of` and `period_of`, functions of arrays. All work on
-logarithms and on medians, so that spikes hide nothing and are nothing but spikes. Thresholds are such
-that noise alone is silent, also noise with heavy tails, of two kinds in turn or with a memory.
+Holds `level_shifts`, `first_above`, `drift_of`, `outliers_of` and `period_of`, functions of arrays.
+Most work on logarithms and on medians, so that spikes hide nothing and are nothing but spikes.
+Thresholds are such that noise alone is silent, also noise with heavy tails, of two kinds in turn or
+with a memory.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.json_array import JsonArray
 from syncwall.read.limited import open_limited
 from syncwall.read.trace import TracedCollective, collective_kind, dtype_bytes
@@ -80,7 +80,7 @@ def _read(stream: IO[bytes], source: str) -> ExecutionTrace:
                 if node["name"].startswith(_RECORD):
                     _take(node, collectives, ranks)
     if not names:
-        raise InputError.of('has no "nodes" with names; it is not an execution trace', file=source)
+        raise EmptyInput.of('has no "nodes" with names; it is not an execution trace', file=source)
     named = _RANK.search(PurePosixPath(source).name)
     rank = ranks.most_common(1)[0][0] if ranks else int(named.group(1)) if named else None
     return ExecutionTrace(

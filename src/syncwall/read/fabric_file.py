@@ -14,7 +14,7 @@ from syncwall.catalogue import CatalogueKind
 from syncwall.describe.lookup import link
 from syncwall.documents import read_document
 from syncwall.hosts import slurm_hosts
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.limited import UnpackLimits, open_limited, plain_text, text_lines, whole_json
 
 
@@ -132,7 +132,7 @@ def read_topograph(path: Path | str) -> FabricGraph:
     value = read_document(Path(path)).value
     tree = value.get("switches") if isinstance(value, dict) else None
     if not isinstance(tree, dict):
-        raise InputError.of("holds no `switches` as topograph's models do", file=str(path))
+        raise EmptyInput.of("holds no `switches` as topograph's models do", file=str(path))
     nodes = {str(name): FabricNode(str(name), True) for name in tree}
     cables = [
         (str(name), str(child)) for name, switch in tree.items() for child in _listed(switch, "switches")

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.json_array import JsonArray
 from syncwall.read.limited import open_limited, plain_text
 from syncwall.read.trace import (
@@ -519,7 +519,8 @@ def read_trace(path: Path | str) -> Trace:
             columns.add(batch)
         problems = array.problems
     if not array.found or not columns.kept:
-        raise InputError.of(_why_not(array), file=str(path))
+        is_whole = not array.problems and "nodes" not in array.head
+        raise (EmptyInput if is_whole else InputError).of(_why_not(array), file=str(path))
     if columns.damaged:
         problems += (Problem(str(path), 0, 0, f"{columns.damaged} events without name or time"),)
     return _trace(path, columns, array.head, problems)
@@ -575,7 +576,7 @@ def _why_not(array: JsonArray) -> str:
         return f"has no events that can be read: {array.problems[0].message}"
     if "nodes" in array.head:
         return "is an execution trace, not a profiler trace"
-    return 'has no "traceEvents"; a profiler trace is written by export_chrome_trace'
+    return 'has no event in "traceEvents"; a profiler trace is written by export_chrome_trace'
 
 
 @contextmanager

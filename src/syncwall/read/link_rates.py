@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.problems import InputError
+from syncwall.problems import EmptyInput, InputError
 from syncwall.read.limited import LogLines, open_limited, plain_text, whole_json, without_launcher
 from syncwall.read.nccl_tests import number
 
@@ -68,7 +68,7 @@ def read_iperf3(path: Path | str) -> tuple[LinkReading, ...]:
     found = _json(path) if is_json else list(_iperf_text(path))
     if not found:
         message = "has no result of iperf3: did the test end? its last lines sum up each stream"
-        raise InputError.of(message, file=str(path))
+        raise EmptyInput.of(message, file=str(path))
     return tuple(found)
 
 
@@ -77,7 +77,7 @@ def read_perftest(path: Path | str) -> tuple[LinkReading, ...]:
     found = [run for run in _perftest_runs(path) if run.bytes_per_s > 0]
     if not found:
         message = "has no rows of results of ib_write_bw or a sibling"
-        raise InputError.of(message, file=str(path))
+        raise EmptyInput.of(message, file=str(path))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.public import published
 from syncwall.read.limited import plain_text
 from syncwall.read.plain_pickle import plain_pickle, whole_file
@@ -115,7 +115,7 @@ def read_memory_snapshot(path: Path | str) -> MemorySnapshot:
     reader = _Reader(source)
     devices = tuple(reader.devices(root["segments"], root["device_traces"]))
     if not devices:
-        raise InputError.of("holds no memory of any GPU: nothing was allocated, or recorded", file=source)
+        raise EmptyInput.of("holds no memory of any GPU: nothing was allocated, or recorded", file=source)
     problems = [] if cut is None else [cut]
     if reader.bad:
         problems.append(Problem(source, 0, 0, f"{reader.bad:,} blocks or events could not be read"))

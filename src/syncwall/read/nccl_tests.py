@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.limited import LogLines, open_limited, plain_text, whole_json, without_launcher
 
 
@@ -291,7 +291,7 @@ def read_nccl_tests(path: Path | str) -> tuple[NcclTests, ...]:
         is_json = stream.peek(64).lstrip()[:1] == b"{"
     runs = [read_json_run(path)] if is_json else _from_text(path)
     if not any(run.rows for run in runs):
-        raise InputError.of(
+        raise EmptyInput.of(
             "has no nccl-tests results: give the output of all_reduce_perf or a sibling",
             file=str(path),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, InputError, Problem
 from syncwall.read.limited import LogLines, open_limited, plain_text
 
 _MOST = 10_000
@@ -77,7 +77,7 @@ def read_node_check(path: Path | str) -> NodeCheck:
             reader.end()
         problems = lines.problems
     if not found.tools:
-        raise InputError.of("is of no check of a node that is known", file=str(path))
+        raise EmptyInput.of("is of no check of a node that is known", file=str(path))
     passed, faults, skipped = tuple(found.passed), tuple(found.faults), tuple(found.skipped)
     return NodeCheck(str(path), ", ".join(found.tools), passed, faults, skipped, problems, found.screen)
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, Problem
 from syncwall.read.limited import LogLines
 
 _ROWS = 20_000
@@ -60,7 +60,7 @@ def read_nsys_stats(path: Path | str) -> NsysStats:
         reader.read(text)
     tables = {name: tuple(rows) for name, rows in reader.tables.items() if rows}
     if not tables:
-        raise InputError.of("has no table of nsys stats; run: nsys stats report.nsys-rep", file=lines.source)
+        raise EmptyInput.of("has no table of nsys stats; run: nsys stats report.nsys-rep", file=lines.source)
     return NsysStats(lines.source, tables, lines.problems)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.problems import InputError, Problem, did_you_mean
+from syncwall.problems import EmptyInput, InputError, Problem, did_you_mean
 from syncwall.read.limited import DEFAULT, open_limited, read_lines
 
 
@@ -264,7 +264,7 @@ def _usable(found: dict[str, Any], problems: "_Problems") -> tuple[dict[str, Any
 def _columns(path: Path, found: dict[str, Any], problems: _Problems) -> Operations:
     if not len(found["step"]):
         reasons = [*problems.found[:3], Problem(str(path), 0, 0, "has no operation")]
-        raise InputError(reasons)
+        raise (InputError if problems.found else EmptyInput)(reasons)
     whole = {name: found[name].astype(np.int64) for name in _WHOLE}
     return Operations(
         source=str(path),

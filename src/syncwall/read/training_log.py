@@ -18,7 +18,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from syncwall.problems import InputError, Problem
+from syncwall.problems import EmptyInput, Problem
 from syncwall.read.limited import LogLines, without_launcher
 from syncwall.read.training_log_formats import FORMATS, FigureName, LineFormat, number_of
 
@@ -284,7 +284,7 @@ def read_training_log(path: Path | str) -> TrainingLog:
             reading.take(number, text)
     every = [(key, rows) for key, rows in reading.found.items() if rows.steps]
     if not every:
-        raise InputError.of("holds no line about a training step", file=str(path))
+        raise EmptyInput.of("holds no line about a training step", file=str(path))
     most = max(rows.paced() for _, rows in every)
     (name, _), rows = min(
         ((key, rows) for key, rows in every if 2 * rows.paced() >= most), key=lambda one: _order(one[0])
@@ -326,7 +326,7 @@ def _log(
     told = [figures[name] for name in FIGURES if name in figures and name not in ("memory_bytes", "time_s")]
     kept = np.any(~np.isnan(told), axis=0) if told else np.zeros(len(rows.steps), dtype=bool)
     if not kept.any():
-        raise InputError.of("holds no figure of a training step", file=source)
+        raise EmptyInput.of("holds no figure of a training step", file=source)
     if len(rows.steps) >= _MOST_ROWS:
         what = f"only the first {_MOST_ROWS:,} steps were read"
         problems = (*problems, Problem(source, rows.lines[-1], 0, what))
