@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from syncwall.problems import InputError
+from syncwall.problems import EmptyInput
 from syncwall.read import nccl_facts as shape
 from syncwall.read.limited import LogLines, without_launcher
 from syncwall.read.nccl_facts import (
@@ -357,7 +357,7 @@ def read_nccl_log(path: Path | str) -> NcclLog:
     for number, text in lines:
         reader.read(number, text)
     if not reader.count:
-        raise InputError.of(
+        raise EmptyInput.of(
             "has no line of NCCL; run with NCCL_DEBUG=INFO and name the file with its output",
             file=lines.source,
         )
