@@ -35,6 +35,7 @@ def recent(home):
 
     def agent():
         while not over.wait(0.2):
+            assert found.live is not None
             file.round(found.live)
 
     thread = Thread(target=agent)
@@ -64,8 +65,9 @@ def test_a_run_is_shown_and_goes_on(opened, recent, dark, narrow):
 def test_a_run_whose_agent_says_nothing_is_not_shown_as_running(opened, home):
     recent = lives.recent()
     recent.round(lives.live(4))
-    now = Writer.now()
-    old = replace(recent.snapshot(), writer=replace(now, at_s=now.at_s - 75), name="train.py --lr 1")
+    found, now = recent.snapshot(), Writer.now()
+    assert found is not None
+    old = replace(found, writer=replace(now, at_s=now.at_s - 75), name="train.py --lr 1")
     (home / SNAPSHOT).write_bytes(to_json(old))
     page = opened("/live")
     shown = page.locator("[data-run='syncwall-test-of-the-live-page']")
