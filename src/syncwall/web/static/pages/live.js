@@ -35,6 +35,7 @@ async function look() {
   } catch (error) {
     const said = error instanceof Refused ? error.message : "the server does not answer; asked again soon";
     headed("Live", said);
+    put(at("content")); // what was shown may be over
   }
   setTimeout(look, EVERY_MS);
 }
