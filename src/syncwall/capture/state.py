@@ -27,7 +27,7 @@ class RecordingState:
     streams: TapeStreams
     fake: FakeTensorMode
     mode: OperationMode
-    batch: Batch = field(default_factory=Batch)
+    batch: Batch
     devices: Any = None
     """The mode that translates devices."""
     poses: bool = False

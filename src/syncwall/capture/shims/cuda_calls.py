@@ -4,19 +4,18 @@ FSDP2 takes its streams from `torch.cpu` here, since fake tensors of the CPU pos
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
 from torch._subclasses import FakeTensor
-from torch.overrides import _len_torch_function_stack, _pop_mode_temporarily
-from torch.utils._python_dispatch import _disable_current_modes
 
+from syncwall.capture.fake_devices import without_modes
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, answering, replaced
-from syncwall.capture.state import RecordingState
+from syncwall.capture.state import RecordingState, local
 
 DEVICE = Shims()
 
@@ -79,6 +78,56 @@ DEVICE.replaces(
 )
 
 
+_ACCELERATOR: Final[dict[str, Callable[[RecordingState], Any]]] = {
+    "current_accelerator": lambda _: torch.device("cuda"),
+    "is_available": lambda _: True,
+    "device_count": _device_count,
+    "current_device_index": lambda state: state.rank % 8,
+    "current_device_idx": lambda state: state.rank % 8,
+    "set_device_index": lambda state: setattr(state, "poses", True),
+    "set_device_idx": lambda state: setattr(state, "poses", True),
+    "device_index": lambda _: nullcontext(),
+    "current_stream": lambda state: state.streams.current,
+    "get_memory_info": lambda _: (_MEMORY_BYTES, _MEMORY_BYTES),
+    "memory_stats": lambda _: {},
+    "empty_cache": lambda _: None,
+    "empty_host_cache": lambda _: None,
+    "reset_accumulated_memory_stats": lambda _: None,
+    "reset_peak_memory_stats": lambda _: None,
+    **dict.fromkeys(_NUMBERS.split(), lambda _: 0),
+}
+"""Of `torch.accelerator`; versions of PyTorch have different parts of it."""
+DEVICE.replaces(
+    {
+        f"torch.accelerator.{name}": answering(value)
+        for name, value in _ACCELERATOR.items()
+        if hasattr(torch.accelerator, name)
+    }
+)
+DEVICE.replaces(
+    {
+        "torch.accelerator.set_stream": lambda state, _: state.streams.set,
+        "torch.accelerator.synchronize": lambda state, _: state.streams.synchronize,
+    }
+)
+
+
+@DEVICE.wraps("torch.nn.Module.to")
+def _module_to(_: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A number is a device of CUDA, whatever accelerator this PyTorch was built for."""
+    given = [torch.device("cuda", one) if isinstance(one, int) else one for one in args[:1]]
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = torch.device("cuda", kwargs["device"])
+    return original(self, *given, *args[1:], **kwargs)
+
+
+@DEVICE.wraps("torch.Tensor.__format__")
+def _format(_: RecordingState, original: Any, tensor: torch.Tensor, words: str) -> Any:
+    """A single value is formatted as the number that stands for it."""
+    is_single = isinstance(local(tensor), FakeTensor) and not tensor.dim()
+    return format(tensor.item(), words) if is_single else original(tensor, words)
+
+
 @DEVICE.wraps("torch.utils._device.DeviceContext.__init__")
 def _default_device(state: RecordingState, original: Any, self: Any, device: Any) -> None:
     """`with torch.device("cuda")` and `set_default_device` make tensors that pose as CUDA's."""
@@ -139,7 +188,7 @@ def _deepcopy(_: RecordingState, original: Any, tensor: torch.Tensor, memo: dict
     """
     if id(tensor) not in memo and isinstance(tensor, FakeTensor) and tensor.is_leaf:
         memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
-    with _without_modes():
+    with without_modes():
         found: torch.Tensor = original(tensor, memo)  # whatever is in `memo` already
     return found
 
@@ -153,17 +202,17 @@ def _loader(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> None
     given = signature(original).bind(*args, **kwargs)
     for name in _LOADER_WORKERS.split():
         given.arguments.pop(name, None)
-    with _without_modes():
+    with without_modes():
         original(*given.args, **given.kwargs)
 
 
 @DEVICE.wraps("torch.utils.data.DataLoader.__iter__")
 def _batches(state: RecordingState, original: Any, self: Any) -> Iterator[Any]:
-    with _without_modes():
+    with without_modes():
         batches = original(self)
     while True:
         try:
-            with _without_modes():
+            with without_modes():
                 batch = next(batches)
         except StopIteration:
             return
@@ -171,16 +220,6 @@ def _batches(state: RecordingState, original: Any, self: Any) -> Iterator[Any]:
             if isinstance(tensor, FakeTensor):  # of a data set made while recording
                 state.storages.host.add(state.storages.number(tensor))
         yield batch
-
-
-@contextmanager
-def _without_modes() -> Iterator[None]:
-    with _disable_current_modes():
-        if _len_torch_function_stack():
-            with _pop_mode_temporarily():
-                yield
-        else:
-            yield
 
 
 @DEVICE.wraps("torch._subclasses.FakeTensor.tolist")
@@ -234,7 +273,9 @@ class _Placeholders:
             return NotImplemented
         number = self.state.storages.number(tensor)
         value = self.values.get(number, 1.0)
-        if number not in self.state.storages.host and not self.state.places.finishing:
+        if number in self.state.storages.host:
+            self.state.made_up("Tensor.item")
+        elif not self.state.places.finishing:
             self._waited("Tensor.item", value)
         if tensor.dtype == torch.bool:
             return self.state.mode.truths.get(number) in _USUALLY_TRUE
