@@ -49,12 +49,19 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
         on_host = on_host and (named is not None or _device.CURRENT_DEVICE is None)
         if named is not None:
             kwargs = {**kwargs, "device": self._posing(named)}
+        made = self._made(func, args, kwargs, on_host=on_host)
+        noticed = self.state.routing.notices.get(func)
+        if noticed is not None:
+            noticed(made, *args, **kwargs)
+        return made
+
+    def _made(self, func: Any, args: Any, kwargs: dict[str, Any], *, on_host: bool) -> Any:
         instead = self._instead.get(func)
         if instead is not None:
             answer = instead(*args, **kwargs)
             if answer is not NotImplemented:
                 return answer
-        stays = self.state.poses and (named is None or on_host)
+        stays = self.state.poses and (on_host or "device" not in kwargs)
         if stays and _have_values(args, kwargs):
             with without_modes():
                 return func(*args, **kwargs)
@@ -146,7 +153,7 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
         self.state.host_waits("Tensor.numpy", self.state.tape.queued())
         self.state.made_up("Tensor.numpy")
         kind = "f4" if tensor.dtype.is_floating_point else "i8"
-        return np.ones(tuple(tensor.shape), dtype=kind)
+        return np.full(tuple(tensor.shape), self.state.routing.value(tensor), dtype=kind)
 
     def _is_cuda(self, tensor: torch.Tensor) -> bool:
         number = self.state.storages.known(tensor)

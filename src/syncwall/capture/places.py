@@ -146,6 +146,7 @@ def _shown(file: str) -> str:
 
 
 _SAME_SAMPLES: Final = ("tp", "cp")
+_METRIC_BYTES: Final = 64
 _ROWS: Final = 2
 _WHOLE: Final = (torch.int64, torch.int32)
 
@@ -243,12 +244,13 @@ def data_ranks(calls: Iterable[Call], pipelines: int) -> float:
     for call in calls:
         if not isinstance(call.what, Collective):
             continue
-        group = call.what.group
-        if call.what.axis in _SAME_SAMPLES or (group.axis == "other" and _is_within_a_module(call)):
-            sizes[call.what.axis] = max(sizes.get(call.what.axis, 1.0), float(group.ranks))
+        sent, axis = call.what, call.what.axis
+        if axis in _SAME_SAMPLES or (axis == "other" and _moves_activations(call, sent)):
+            sizes[axis] = max(sizes.get(axis, 1.0), float(sent.group.ranks))
     return pipelines / prod(sizes.values(), start=1.0)
 
 
-def _is_within_a_module(call: Call) -> bool:
-    is_forward = call.phase is StepPhase.FORWARD and bool(call.place.module)
-    return is_forward and call.name.startswith("_c10d_functional")
+def _moves_activations(call: Call, sent: Collective) -> bool:
+    """As DTensor does; single numbers are metrics."""
+    is_functional = call.name.startswith("_c10d_functional")
+    return is_functional and call.phase is StepPhase.FORWARD and sent.bytes > _METRIC_BYTES
