@@ -1,17 +1,21 @@
 """Devices that a program names, and copies between host and device.
 
 Holds `DeviceMode`. Tensors of the device are fake ones on the CPU that pose as CUDA's: whoever asks
-for a CUDA device gets one of them.
+for a CUDA device gets one of them. Numbers that a program makes on the host, such as the places that
+a batch is cut out at, keep their values until they are copied to the device.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _len_torch_function_stack, _pop_mode_temporarily
 from torch.utils import _device
+from torch.utils._python_dispatch import _disable_current_modes
 
+from syncwall.capture.kernels import tensors
 from syncwall.capture.state import RecordingState, local
 from syncwall.work.operations import Offload
 
@@ -45,18 +49,33 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
         on_host = on_host and (named is not None or _device.CURRENT_DEVICE is None)
         if named is not None:
             kwargs = {**kwargs, "device": self._posing(named)}
+        made = self._made(func, args, kwargs, on_host=on_host)
+        noticed = self.state.routing.notices.get(func)
+        if noticed is not None:
+            noticed(made, *args, **kwargs)
+        return made
+
+    def _made(self, func: Any, args: Any, kwargs: dict[str, Any], *, on_host: bool) -> Any:
         instead = self._instead.get(func)
         if instead is not None:
             answer = instead(*args, **kwargs)
             if answer is not NotImplemented:
                 return answer
+        stays = self.state.poses and (on_host or "device" not in kwargs)
+        if stays and _have_values(args, kwargs):
+            with without_modes():
+                return func(*args, **kwargs)
         mode = self.state.mode
         before = mode.makes_on_host
         mode.makes_on_host = self.state.poses and on_host
         try:
-            return func(*args, **kwargs)
+            made = func(*args, **kwargs)
         finally:
             mode.makes_on_host = before
+        if stays and on_host and func in _MAKE_VALUES and _is_small(made):
+            with without_modes():
+                return func(*args, **kwargs)
+        return made
 
     def _posing(self, device: Any) -> Any:
         """The device that stands for the one that is named."""
@@ -134,12 +153,55 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
         self.state.host_waits("Tensor.numpy", self.state.tape.queued())
         self.state.made_up("Tensor.numpy")
         kind = "f4" if tensor.dtype.is_floating_point else "i8"
-        return np.ones(tuple(tensor.shape), dtype=kind)
+        return np.full(tuple(tensor.shape), self.state.routing.value(tensor), dtype=kind)
 
     def _is_cuda(self, tensor: torch.Tensor) -> bool:
         number = self.state.storages.known(tensor)
         on_device = number is not None and number not in self.state.storages.host
         return bool(self.state.poses and on_device)
+
+
+_MAKE_VALUES = {
+    torch.arange,
+    torch.as_tensor,
+    torch.from_numpy,
+    torch.linspace,
+    torch.rand,
+    torch.randint,
+    torch.randn,
+    torch.randperm,
+    torch.tensor,
+}
+_MOST_NUMBERS = 1 << 22
+"""Whole numbers that are kept: indices and tokens of a batch ..."""
+_MOST_FRACTIONS = 1 << 12
+"""... and others: images and weights are of use without their values."""
+
+
+def _is_small(made: Any) -> bool:
+    is_whole = not (made.dtype.is_floating_point or made.dtype.is_complex)
+    return bool(made.numel() <= (_MOST_NUMBERS if is_whole else _MOST_FRACTIONS))
+
+
+def _have_values(args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether there are tensors, and all of them are real ones that nobody trains."""
+    found = False
+    for one in tensors((args, kwargs)):
+        if type(one) is not torch.Tensor or one.requires_grad:
+            return False
+        found = True
+    return found
+
+
+@contextmanager
+def without_modes() -> Iterator[None]:
+    """PyTorch as it is, for what has values."""
+    with _disable_current_modes():
+        if _len_torch_function_stack():
+            with _pop_mode_temporarily():
+                yield
+        else:
+            yield
 
 
 def _is_cuda(device: Any) -> bool:

@@ -211,8 +211,11 @@ _FORMATS = {
 }
 
 
-def number_format(dtype: torch.dtype) -> Dtype:
-    """Of tensors that are multiplied; fp32 may use TF32, which the device's price has to know."""
+def number_format(dtype: torch.dtype, *, convolves: bool = False) -> Dtype:
+    """Of tensors that are multiplied, as the program's switches say of fp32."""
+    if dtype is torch.float32:
+        switches = torch.backends.cudnn.conv if convolves else torch.backends.cuda.matmul
+        return Dtype.TF32 if switches.fp32_precision == "tf32" else Dtype.FP32
     return _FORMATS.get(dtype, Dtype.FP32)
 
 
@@ -223,7 +226,8 @@ def _mm(args: Arguments, first: int = 0) -> list[AnyTask]:
 
 def _bmm(args: Arguments, first: int = 0) -> list[AnyTask]:
     a, b = args[first], args[first + 1]
-    return [Gemm(a.shape[1], b.shape[2], a.shape[2], number_format(a.dtype), a.shape[0])]
+    dtype = number_format(a.dtype)
+    return [Gemm(a.shape[1], b.shape[2], a.shape[2], dtype, a.shape[0], is_batched=True)]
 
 
 def _addmm(args: Arguments) -> list[AnyTask]:
@@ -298,7 +302,7 @@ def _one(image: Any, weight: Any, output: tuple[int, ...], transposed: bool, gro
         inputs * kernel,
         float(moved * image.element_size()),
         groups,
-        number_format(image.dtype),
+        number_format(image.dtype, convolves=True),
     )
 
 

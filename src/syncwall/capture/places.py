@@ -2,14 +2,15 @@
 
 Holds `Places` (phase, module and source line; in the backward pass a call belongs to the module and
 the line of the forward call whose autograd node runs), `Batch` and `data_ranks`. Samples are the
-first dimension of what the outermost module is called with, tokens its elements if they are whole
-numbers in rows. Ranks of tensor and context parallelism and pipelines work on the same samples, all
+first dimension of what the model that is trained is called with, tokens its elements if they are
+whole numbers in rows. Ranks of tensor and context parallelism and pipelines work on the same samples, all
 others on samples of their own.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -21,6 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from syncwall.capture.kernels import tensors
 from syncwall.capture.user_program import shown_file
+from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective
 from syncwall.work.program import NOWHERE, Call, SourceLocation
@@ -144,15 +146,33 @@ def _shown(file: str) -> str:
 
 
 _SAME_SAMPLES: Final = ("tp", "cp")
+_METRIC_BYTES: Final = 64
 _ROWS: Final = 2
 _WHOLE: Final = (torch.int64, torch.int32)
 
 
-class Batch:
-    """Counts what goes into the outermost module, from the first step on."""
+@dataclass(frozen=True)
+class ModelInput:
+    """What an outermost module was called with."""
 
-    def __init__(self) -> None:
-        self.samples = self.tokens = self.parameters = 0.0
+    module: torch.nn.Module
+    micro_batch: int
+    shape: tuple[int, ...]
+    is_tokens: bool
+
+    @property
+    def trained(self) -> int:
+        """Parameters that learn from it."""
+        return sum(one.numel() for one in self.module.parameters() if one.requires_grad)
+
+
+class Batch:
+    """Remembers what goes into outermost modules, from the first step on."""
+
+    def __init__(self, micro_batch: Callable[[], int]) -> None:
+        self.parameters = 0.0
+        self.inputs: list[ModelInput] = []
+        self._micro_batch = micro_batch
         self._depth = 0
         self._hooks = [
             register_module_forward_pre_hook(self._enter),
@@ -177,27 +197,60 @@ class Batch:
         """An optimizer has these parameters; of several, the one with the most counts."""
         self.parameters = max(self.parameters, float(sum(one.numel() for one in parameters)))
 
-    def _enter(self, _: torch.nn.Module, inputs: Any) -> None:
+    def samples_and_tokens(self, begin: int, end: int) -> tuple[float, float]:
+        """Of the inputs `begin` to `end`: those of the model that is trained, one a micro batch.
+
+        Losses, frozen encoders and second calls with the same samples are no further ones.
+        InputError if the model was given nothing.
+        """
+        given = self.inputs[begin:end]
+        most = max((one.trained for one in given), default=0)
+        model = next((one.module for one in given if one.trained == most), None)
+        first: dict[int, ModelInput] = {}
+        for one in given:
+            if one.module is model:
+                first.setdefault(one.micro_batch, one)
+        empty = next((one for one in first.values() if not prod(one.shape)), None)
+        if empty is not None:
+            raise InputError.of(
+                f"{type(empty.module).__name__} was called with an empty batch of shape {empty.shape}: "
+                "its size comes from values that a recording does not have; make the batch of random "
+                "numbers, or with numpy"
+            )
+        samples = float(sum(one.shape[0] for one in first.values()))
+        return samples, float(sum(prod(one.shape) for one in first.values() if one.is_tokens))
+
+    def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
         self._depth += 1
-        if self._depth > 1 or torch._C._current_autograd_node() is not None:
+        if self._depth > 1 or torch._C._current_autograd_node() is not None or not torch.is_grad_enabled():
             return
         by_name = sys._getframe(1).f_locals.get("kwargs")  # which hooks of all modules do not get
         first = next((one for one in tensors((inputs, by_name)) if one.ndim), None)
-        if first is None:
-            return
-        self.samples += float(first.shape[0])
-        if first.dtype in _WHOLE and first.ndim == _ROWS:
-            self.tokens += float(first.numel())
+        if first is not None:
+            is_tokens = first.dtype in _WHOLE and first.ndim == _ROWS
+            self.inputs.append(ModelInput(module, self._micro_batch(), tuple(first.shape), is_tokens))
 
     def _leave(self, *_: Any) -> None:
         self._depth = max(self._depth - 1, 0)
 
 
 def data_ranks(calls: Iterable[Call], pipelines: int) -> float:
-    """Ranks with samples of their own among the first stages of so many pipelines."""
+    """Ranks with samples of their own among the first stages of so many pipelines.
+
+    A group without a name that modules exchange activations in, as DTensor does, is one of tensor
+    parallelism.
+    """
     sizes: dict[str, float] = {}
     for call in calls:
-        if isinstance(call.what, Collective) and call.what.axis in _SAME_SAMPLES:
-            ranks = float(call.what.group.ranks)
-            sizes[call.what.axis] = max(sizes.get(call.what.axis, 1.0), ranks)
+        if not isinstance(call.what, Collective):
+            continue
+        sent, axis = call.what, call.what.axis
+        if axis in _SAME_SAMPLES or (axis == "other" and _moves_activations(call, sent)):
+            sizes[axis] = max(sizes.get(axis, 1.0), float(sent.group.ranks))
     return pipelines / prod(sizes.values(), start=1.0)
+
+
+def _moves_activations(call: Call, sent: Collective) -> bool:
+    """As DTensor does; single numbers are metrics."""
+    is_functional = call.name.startswith("_c10d_functional")
+    return is_functional and call.phase is StepPhase.FORWARD and sent.bytes > _METRIC_BYTES

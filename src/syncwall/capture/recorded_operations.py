@@ -69,6 +69,7 @@ _UNKNOWN_FLOPS: Final = (
 )
 _OTHER_ON_CUDA: Final = ("aten.mkldnn", "mkldnn", "aten._thnn_fused")
 _KNOWN_NAMESPACES: Final = ("aten", "fsdp", "prims")
+_SIZE: Final = "size that only data would give"
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
 
@@ -101,6 +102,8 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         """Micro batch and phase of messages, by the storage that they send or fill."""
         self.truths: dict[int, str] = {}
         """Operations that made single truth values, by their storage."""
+        self.made_up_sizes: dict[int, int] = {}
+        """Sizes that only data would give, of tensors that have them, by their storage."""
         self._groups: dict[str, Group] = {}
         self._products: dict[int, tuple[int, int, int]] = {}
         self._new_names: dict[int, dict[str, str]] = {}
@@ -149,6 +152,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         if isinstance(out, FakeTensor) and out.dtype == torch.bool and not out.dim():
             self.truths[writes[-1]] = name
         short = func._schema.name.replace("::", ".")
+        is_sized = self._has_made_up_size(reads, () if _changes(func) else written)
         for what in tasks(func, args, kwargs, out):
             refined = self._refined(what, phase, reads)
             self.tape.add(
@@ -162,13 +166,22 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             )
             if isinstance(refined, Gemm) and refined.is_weight_gradient:
                 self.storages.kinds[writes[0]] = HeldKind.GRADIENTS
-            if short.startswith(_OTHER_ON_CUDA):
-                moved = float(getattr(what, "hbm_bytes", 0.0))
-                flops = float(getattr(what, "flops", 0.0))
+            flops = float(getattr(what, "flops", 0.0))
+            moved = float(getattr(what, "hbm_bytes", 0.0))
+            if is_sized:
+                self.tape.note(NoteKind.PLACEHOLDER, _SIZE, place, flops=flops, moved_bytes=moved)
+            elif short.startswith(_OTHER_ON_CUDA):
                 self.tape.note(NoteKind.CPU_ONLY, short, place, flops=flops, moved_bytes=moved)
-            if short.startswith(_UNKNOWN_FLOPS) or func.namespace not in _KNOWN_NAMESPACES:
-                moved = float(getattr(what, "hbm_bytes", 0.0))
+            elif short.startswith(_UNKNOWN_FLOPS) or func.namespace not in _KNOWN_NAMESPACES:
                 self.tape.note(NoteKind.UNKNOWN, short, place, moved_bytes=moved)
+
+    def _has_made_up_size(self, reads: Sequence[int], made: Sequence[torch.Tensor]) -> bool:
+        """Whether it works on a size that was made up; what it makes with it has that, too."""
+        sizes = {self.made_up_sizes[one] for one in reads if one in self.made_up_sizes}
+        for tensor in made if sizes else ():
+            if isinstance(tensor, FakeTensor) and (found := sizes & set(tensor.shape)):
+                self.made_up_sizes[self.storages.number(tensor)] = max(found)
+        return bool(sizes)
 
     def _number(self, of: Any, place: SourceLocation, phase: StepPhase) -> list[int]:
         return [

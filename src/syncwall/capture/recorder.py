@@ -18,7 +18,7 @@ from torch._subclasses import FakeTensorMode
 
 from syncwall.capture.fake_devices import DeviceMode
 from syncwall.capture.patching import applied
-from syncwall.capture.places import Places, data_ranks
+from syncwall.capture.places import Batch, Places, data_ranks
 from syncwall.capture.recorded_operations import OperationMode
 from syncwall.capture.shims import TABLES
 from syncwall.capture.shims.parallel import padding
@@ -40,8 +40,8 @@ class StepMark:
     events: int
     by: int
     """Which optimizer it was."""
-    samples: float = 0.0
-    tokens: float = 0.0
+    inputs: int = 0
+    """What models had been called with."""
 
 
 def window(marks: Sequence[StepMark]) -> tuple[StepMark, StepMark] | None:
@@ -146,13 +146,14 @@ class Recording:
         state, (begin, end) = self.state, found
         rank = rank_program(state, begin, end)
         notes = (*state.tape.notes_between(begin.calls, end.calls), *padding(state))
+        samples, tokens = state.batch.samples_and_tokens(begin.inputs, end.inputs)
         ranks = data_ranks(rank, state.world_size // max(len(state.pipeline), 1))
         return Program(
             state.world_size,
             (replace(rank, alike=state.world_size),),
             torch=torch.__version__,
-            samples=(end.samples - begin.samples) * ranks,
-            tokens=(end.tokens - begin.tokens) * ranks,
+            samples=samples * ranks,
+            tokens=tokens * ranks,
             parameters=state.batch.parameters,
             notes=notes,
             compiled=state.compiled,
@@ -166,9 +167,8 @@ class Recording:
         if self.is_complete:
             return
         state = self.state
-        batch = state.batch
         self._marks.append(
-            StepMark(len(state.tape.calls), len(state.storages.events), id(by), batch.samples, batch.tokens)
+            StepMark(len(state.tape.calls), len(state.storages.events), id(by), len(state.batch.inputs))
         )
         state.places.new_step()
         if self.is_complete:
@@ -215,6 +215,8 @@ def _state(world_size: int, rank: int, ranks_per_node: int) -> RecordingState:
     streams = TapeStreams(tape)
     mode = OperationMode(tape, places, storages, rank)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    state = RecordingState(world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode)
+    batch = Batch(lambda: places.micro_batch)
+    told = world_size, rank, ranks_per_node
+    state = RecordingState(*told, tape, places, storages, streams, fake, mode, batch)
     streams.host_waits = state.host_waits
     return state

@@ -9,6 +9,7 @@ from torch._subclasses import FakeTensorMode
 
 from syncwall.capture.places import Batch, Places
 from syncwall.capture.recorded_operations import OperationMode
+from syncwall.capture.routing import Routing, local
 from syncwall.capture.storages import Storages
 from syncwall.capture.tape import Tape, TapeStreams
 from syncwall.work.program import NoteKind, ShardedUnit
@@ -27,7 +28,8 @@ class RecordingState:
     streams: TapeStreams
     fake: FakeTensorMode
     mode: OperationMode
-    batch: Batch = field(default_factory=Batch)
+    batch: Batch
+    routing: Routing = field(init=False)
     devices: Any = None
     """The mode that translates devices."""
     poses: bool = False
@@ -53,6 +55,9 @@ class RecordingState:
     after_step: Callable[[object], None] = lambda _: None
     """Called with each optimizer that has made a step."""
 
+    def __post_init__(self) -> None:
+        self.routing = Routing(self.storages)
+
     def on_device(self, tensor: torch.Tensor) -> None:
         """Tell that a tensor is on the device, whatever it looked like."""
         number = self.storages.known(local(tensor))
@@ -68,10 +73,3 @@ class RecordingState:
         """Note that a value was made up that only real data would give."""
         if not self.tape.pauses:
             self.tape.note(NoteKind.PLACEHOLDER, name, self.places.now()[1])
-
-
-def local(tensor: torch.Tensor) -> torch.Tensor:
-    """What a rank itself holds of a tensor."""
-    while hasattr(tensor, "_local_tensor"):
-        tensor = tensor._local_tensor
-    return getattr(tensor, "elem", tensor)

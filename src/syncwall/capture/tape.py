@@ -191,6 +191,10 @@ class RecordedStream:
         """Say that it is idle."""
         return True
 
+    def is_capturing(self) -> bool:
+        """Say that no CUDA graph is made."""
+        return False
+
     def __enter__(self) -> "RecordedStream":
         self._context = self.streams.use(self)
         self._context.__enter__()

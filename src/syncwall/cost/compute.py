@@ -5,6 +5,8 @@ Holds `gemm_seconds`, `gemm_alone_seconds`, `convolution_seconds`, `attention_se
 Source: roofline (Williams 2009) with tile and wave quantisation; see docs/explanation/compute.md.
 """
 
+from typing import Final
+
 from syncwall.cost.calibration import AttentionFit, ElementwiseFit, GemmFit
 from syncwall.cost.framework_costs import ResolvedSoftware
 from syncwall.describe.choice import Dtype
@@ -57,7 +59,8 @@ def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
 
 def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number, read: Number = 0.0) -> Number:
     memory_s = (gemm.hbm_bytes + read) / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
-    launch_s = fit.launch_s + fit.group_s * most(gemm.count - 1.0, 0.0)
+    started = 0.0 if gemm.is_batched else most(gemm.count - 1.0, 0.0)
+    launch_s = fit.launch_s + fit.group_s * started
     return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
 
 
@@ -198,12 +201,16 @@ def unfused_cost(elementwise: Elementwise, fit: ElementwiseFit, setting: Resolve
     return Eager(eager.traffic**setting.unfused, eager.kernels**setting.unfused)
 
 
+_INSTEAD: Final = {Dtype.MXFP8: Dtype.FP8, Dtype.TF32: Dtype.FP32}
+"""What devices without a format multiply in."""
+
+
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:
     """The peak in `dtype`, less what narrow formats lose in training."""
     if dtype in (Dtype.BF16, Dtype.FP16):
         return device.sixteen_bit_flop_per_s
-    narrow = Dtype.FP8 if dtype is Dtype.MXFP8 and dtype not in device.peak_flop_per_s else dtype
-    return device.flop_per_s(narrow) * fit.low_precision.get(dtype, 1.0)
+    instead = dtype if dtype in device.peak_flop_per_s else _INSTEAD.get(dtype, dtype)
+    return device.flop_per_s(instead) * fit.low_precision.get(dtype, 1.0)
 
 
 def _aligned(gemm: Gemm) -> Truth:

@@ -172,7 +172,7 @@ class Prices:
         """All multiplications of a group; in a loop each fills the device alone."""
         device, fit, adding = self.device, self.fit.gemm, self._accumulating
         together = gemm_seconds(gemm, device, fit, accumulating=adding)
-        if not self.experts_in_step or not anywhere(gemm.count > 1):
+        if gemm.is_batched or not self.experts_in_step or not anywhere(gemm.count > 1):
             return together
         alone = gemm_seconds(replace(gemm, count=1), device, fit, accumulating=adding)
         return where(gemm.count > 1, alone * gemm.count, together)

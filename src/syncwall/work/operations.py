@@ -41,6 +41,8 @@ class Gemm:
     count: Number = 1
     is_weight_gradient: bool = False
     """Contracts over tokens and adds to a gradient, often kept in fp32."""
+    is_batched: bool = False
+    """All of them are one kernel (`bmm`), instead of a group with something to start for each."""
 
     @property
     def flops(self) -> Number:

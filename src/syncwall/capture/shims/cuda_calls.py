@@ -4,19 +4,18 @@ FSDP2 takes its streams from `torch.cpu` here, since fake tensors of the CPU pos
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
 from torch._subclasses import FakeTensor
-from torch.overrides import _len_torch_function_stack, _pop_mode_temporarily
-from torch.utils._python_dispatch import _disable_current_modes
 
+from syncwall.capture.fake_devices import without_modes
 from syncwall.capture.kernels import tensors
-from syncwall.capture.patching import Shims, answering, replaced
-from syncwall.capture.state import RecordingState
+from syncwall.capture.patching import Shims, answering
+from syncwall.capture.state import RecordingState, local
 
 DEVICE = Shims()
 
@@ -33,10 +32,6 @@ _NOTHING: Final = (
 _LOADER_WORKERS: Final = (
     "num_workers prefetch_factor persistent_workers pin_memory timeout multiprocessing_context worker_init_fn"
 )
-_USUALLY_TRUE: Final = ("aten::all", "aten::isfinite", "aten::eq", "aten::mul")
-"""What makes a truth value that usual runs find true: everything is finite (a
-product of two truths), nothing overflows."""
-_USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
 
 
 def _device_count(state: RecordingState) -> int:
@@ -77,6 +72,56 @@ DEVICE.replaces(
         "torch.cuda.get_rng_state": answering(lambda _: torch.get_rng_state()),
     }
 )
+
+
+_ACCELERATOR: Final[dict[str, Callable[[RecordingState], Any]]] = {
+    "current_accelerator": lambda _: torch.device("cuda"),
+    "is_available": lambda _: True,
+    "device_count": _device_count,
+    "current_device_index": lambda state: state.rank % 8,
+    "current_device_idx": lambda state: state.rank % 8,
+    "set_device_index": lambda state: setattr(state, "poses", True),
+    "set_device_idx": lambda state: setattr(state, "poses", True),
+    "device_index": lambda _: nullcontext(),
+    "current_stream": lambda state: state.streams.current,
+    "get_memory_info": lambda _: (_MEMORY_BYTES, _MEMORY_BYTES),
+    "memory_stats": lambda _: {},
+    "empty_cache": lambda _: None,
+    "empty_host_cache": lambda _: None,
+    "reset_accumulated_memory_stats": lambda _: None,
+    "reset_peak_memory_stats": lambda _: None,
+    **dict.fromkeys(_NUMBERS.split(), lambda _: 0),
+}
+"""Of `torch.accelerator`; versions of PyTorch have different parts of it."""
+DEVICE.replaces(
+    {
+        f"torch.accelerator.{name}": answering(value)
+        for name, value in _ACCELERATOR.items()
+        if hasattr(torch.accelerator, name)
+    }
+)
+DEVICE.replaces(
+    {
+        "torch.accelerator.set_stream": lambda state, _: state.streams.set,
+        "torch.accelerator.synchronize": lambda state, _: state.streams.synchronize,
+    }
+)
+
+
+@DEVICE.wraps("torch.nn.Module.to")
+def _module_to(_: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A number is a device of CUDA, whatever accelerator this PyTorch was built for."""
+    given = [torch.device("cuda", one) if isinstance(one, int) else one for one in args[:1]]
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = torch.device("cuda", kwargs["device"])
+    return original(self, *given, *args[1:], **kwargs)
+
+
+@DEVICE.wraps("torch.Tensor.__format__")
+def _format(_: RecordingState, original: Any, tensor: torch.Tensor, words: str) -> Any:
+    """A single value is formatted as the number that stands for it."""
+    is_single = isinstance(local(tensor), FakeTensor) and not tensor.dim()
+    return format(tensor.item(), words) if is_single else original(tensor, words)
 
 
 @DEVICE.wraps("torch.utils._device.DeviceContext.__init__")
@@ -139,7 +184,7 @@ def _deepcopy(_: RecordingState, original: Any, tensor: torch.Tensor, memo: dict
     """
     if id(tensor) not in memo and isinstance(tensor, FakeTensor) and tensor.is_leaf:
         memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
-    with _without_modes():
+    with without_modes():
         found: torch.Tensor = original(tensor, memo)  # whatever is in `memo` already
     return found
 
@@ -153,17 +198,17 @@ def _loader(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> None
     given = signature(original).bind(*args, **kwargs)
     for name in _LOADER_WORKERS.split():
         given.arguments.pop(name, None)
-    with _without_modes():
+    with without_modes():
         original(*given.args, **given.kwargs)
 
 
 @DEVICE.wraps("torch.utils.data.DataLoader.__iter__")
 def _batches(state: RecordingState, original: Any, self: Any) -> Iterator[Any]:
-    with _without_modes():
+    with without_modes():
         batches = original(self)
     while True:
         try:
-            with _without_modes():
+            with without_modes():
                 batch = next(batches)
         except StopIteration:
             return
@@ -171,118 +216,3 @@ def _batches(state: RecordingState, original: Any, self: Any) -> Iterator[Any]:
             if isinstance(tensor, FakeTensor):  # of a data set made while recording
                 state.storages.host.add(state.storages.number(tensor))
         yield batch
-
-
-@contextmanager
-def _without_modes() -> Iterator[None]:
-    with _disable_current_modes():
-        if _len_torch_function_stack():
-            with _pop_mode_temporarily():
-                yield
-        else:
-            yield
-
-
-@DEVICE.wraps("torch._subclasses.FakeTensor.tolist")
-def _tolist(_: RecordingState, original: Any, tensor: FakeTensor) -> Any:
-    return tensor.numpy().tolist() if tensor.constant is None else original(tensor)
-
-
-@DEVICE.surround
-def _placeholders(state: RecordingState) -> Iterator[None]:
-    with replaced(state.mode, answers=_Placeholders(state)):
-        yield
-
-
-class _Placeholders:
-    """Values that only real data would give: `.item()`, `bool(tensor)`, `nonzero`.
-
-    The host would wait for the device to know them. It gets a placeholder, and the wait is noted.
-    Called with each operation before it runs; NotImplemented lets it run.
-    """
-
-    def __init__(self, state: RecordingState) -> None:
-        self.state = state
-        self.values: dict[int, float] = {}
-        self.known: dict[str, Callable[..., Any]] = {
-            "aten::_local_scalar_dense": self._item,
-            "aten::allclose": lambda *_, **__: self._waited("aten.allclose", True),
-            "aten::equal": lambda *_: self._waited("aten.equal", True),
-            "aten::is_nonzero": lambda *_: self._waited("aten.is_nonzero", True),
-            "aten::nonzero": self._nonzero,
-            "aten::masked_select": self._masked_select,
-            "aten::_unique2": self._unique,
-            "aten::unique_dim": self._unique,
-            "aten::unique_consecutive": self._unique,
-            "aten::repeat_interleave": self._repeat_interleave,
-            "aten::bincount": self._bincount,
-        }
-
-    def __call__(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        name = func._schema.name
-        answer = self.known.get(name)
-        if answer is not None:
-            return answer(*args, **kwargs)
-        if name == _USUALLY_ZERO and isinstance(args[1], FakeTensor):
-            self.values[self.state.storages.number(args[1])] = 0.0
-        if name == "aten::index" and any(_is_mask(x) for x in args[1] if x is not None):
-            return self._index(func, args)
-        return NotImplemented
-
-    def _item(self, tensor: torch.Tensor) -> Any:
-        if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
-            return NotImplemented
-        number = self.state.storages.number(tensor)
-        value = self.values.get(number, 1.0)
-        if number not in self.state.storages.host and not self.state.places.finishing:
-            self._waited("Tensor.item", value)
-        if tensor.dtype == torch.bool:
-            return self.state.mode.truths.get(number) in _USUALLY_TRUE
-        return value if tensor.dtype.is_floating_point else int(value)
-
-    def _waited(self, name: str, value: Any = None) -> Any:
-        """The host waits for what it asks about."""
-        self.state.host_waits(name, self.state.tape.queued())
-        self.state.made_up(name)
-        return value
-
-    def _nonzero(self, tensor: torch.Tensor) -> torch.Tensor:
-        self._waited("aten.nonzero")
-        return tensor.new_empty((tensor.numel(), tensor.dim()), dtype=torch.int64)
-
-    def _masked_select(self, tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        self._waited("aten.masked_select")
-        return tensor.new_empty((torch.broadcast_shapes(tensor.shape, mask.shape).numel(),))
-
-    def _unique(self, tensor: torch.Tensor, *_: object, **__: object) -> Any:
-        self._waited("aten.unique")
-        count = (tensor.numel(),)
-        counts = tensor.new_empty(count, dtype=torch.int64)
-        return tensor.new_empty(count), tensor.new_empty(tensor.shape, dtype=torch.int64), counts
-
-    def _repeat_interleave(self, repeats: torch.Tensor, output_size: int | None = None) -> Any:
-        if output_size is not None or repeats.numel() == 0:
-            return NotImplemented
-        self._waited("aten.repeat_interleave")
-        return repeats.new_empty((repeats.numel(),), dtype=torch.int64)
-
-    def _bincount(self, tensor: torch.Tensor, weights: Any = None, minlength: int = 0) -> Any:
-        self._waited("aten.bincount")
-        return tensor.new_empty((max(minlength, 1),), dtype=torch.int64)
-
-    def _index(self, func: Any, args: Any) -> Any:
-        """A mask picks all: nobody knows how many it would pick."""
-        self._waited("aten.index with a mask")
-        tensor, indices = args
-        new: list[torch.Tensor | None] = []
-        for index in indices:
-            if index is not None and _is_mask(index):
-                picked = tensor.new_empty((index.numel(),), dtype=torch.int64)
-                new.extend([picked] * index.dim())
-            else:
-                new.append(index)
-        return func(tensor, new)
-
-
-def _is_mask(index: torch.Tensor) -> bool:
-    return index.dtype in (torch.bool, torch.uint8)

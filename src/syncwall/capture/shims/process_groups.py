@@ -196,7 +196,7 @@ def _init_device_mesh(
 @RANKS.wraps(
     *(
         f"{_MESH}.DeviceMesh.{name}"
-        for name in ("__getitem__", "_flatten", "size", "get_local_rank", "get_coordinate")
+        for name in ("__getitem__", "_flatten", "_unflatten", "size", "get_local_rank", "get_coordinate")
     )
 )
 def _with_real_tensors(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
