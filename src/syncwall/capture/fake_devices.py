@@ -16,7 +16,8 @@ from torch.utils import _device
 from torch.utils._python_dispatch import _disable_current_modes
 
 from syncwall.capture.kernels import tensors
-from syncwall.capture.state import RecordingState, local
+from syncwall.capture.routing import local
+from syncwall.capture.state import RecordingState
 from syncwall.work.operations import Offload
 
 

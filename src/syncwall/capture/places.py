@@ -253,4 +253,4 @@ def data_ranks(calls: Iterable[Call], pipelines: int) -> float:
 def _moves_activations(call: Call, sent: Collective) -> bool:
     """As DTensor does; single numbers are metrics."""
     is_functional = call.name.startswith("_c10d_functional")
-    return is_functional and call.phase is StepPhase.FORWARD and sent.bytes > _METRIC_BYTES
+    return is_functional and call.phase is StepPhase.FORWARD and bool(sent.bytes > _METRIC_BYTES)

@@ -486,7 +486,7 @@ def _step(data: StepData, job: JobFacts) -> list[Block]:
         ("step", duration(times.median_s), f"{spread}, {plural(times.trials, 'step')}"),
         (
             "tokens/s/rank",
-            f"{data.tokens_per_s / job.world:,.0f}",
+            f"{data.tokens_per_s / max(job.world, 1):,.0f}",
             f"{data.tokens_per_s:,.0f} tokens/s in all",
         ),
     ]

@@ -21,7 +21,8 @@ from torch.overrides import _get_current_function_mode_stack
 
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, replaced
-from syncwall.capture.state import RecordingState, local
+from syncwall.capture.routing import local
+from syncwall.capture.state import RecordingState
 from syncwall.work.program import HeldKind, NoteKind
 
 KERNELS = Shims()

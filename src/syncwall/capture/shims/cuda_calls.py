@@ -15,7 +15,8 @@ from torch._subclasses import FakeTensor
 from syncwall.capture.fake_devices import without_modes
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, answering
-from syncwall.capture.state import RecordingState, local
+from syncwall.capture.routing import local
+from syncwall.capture.state import RecordingState
 
 DEVICE = Shims()
 

@@ -14,7 +14,8 @@ from torch.distributed.tensor import DTensor
 
 from syncwall.capture.patching import Shims, answering, wrapper
 from syncwall.capture.reducer import Logger, Reducer
-from syncwall.capture.state import RecordingState, local
+from syncwall.capture.routing import local
+from syncwall.capture.state import RecordingState
 from syncwall.capture.tape import RecordedStream
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase

@@ -10,7 +10,8 @@ import torch
 from torch._subclasses import FakeTensor
 
 from syncwall.capture.patching import Shims, replaced
-from syncwall.capture.state import RecordingState, local
+from syncwall.capture.routing import local
+from syncwall.capture.state import RecordingState
 
 VALUES = Shims()
 
@@ -93,7 +94,8 @@ class _Placeholders:
         """Places in which a mask is true: of routing its share, else all of them."""
         share = self.state.routing.share(mask)
         self._waited(name if share is None else f"{name}: {_EVENLY}")
-        return mask.numel() if share is None else max(round(share * mask.numel()), 1)
+        count: int = mask.numel()
+        return count if share is None else max(round(share * count), 1)
 
     def _sized(self, made: torch.Tensor, mask: torch.Tensor, size: int) -> torch.Tensor:
         """Remember that the size of a tensor was made up, unless it is that of even routing."""
