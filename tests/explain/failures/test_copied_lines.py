@@ -51,7 +51,9 @@ def test_words_alone_are_no_failure(tmp_path, line):
 
 
 def test_the_status_of_a_completion_is_told(tmp_path):
-    text = "NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=1 len=0 vendor err 129"
+    text = (
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=1 len=0 vendor err 129"
+    )
     failure = of(tmp_path, text).failure
     assert "status 12 of a completion means: the peer did not acknowledge in time" in failure.why
     assert "NCCL_IB_GID_INDEX" in failure.next
