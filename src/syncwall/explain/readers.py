@@ -218,8 +218,8 @@ _TEXT: Final = "text"
 """What is pasted and of no known kind."""
 _NOTHING_KNOWN: Final = f"nothing in it is known: neither {TEXTS}, nor a log, trace or benchmark"
 _MORE: Final = (
-    "the log from its first error on, of all ranks; how the job ended (sacct, kubectl describe pod), and dmesg -T "
-    "of its hosts"
+    "the log from its first error on, of all ranks; how the job ended (sacct, kubectl describe pod), and "
+    "dmesg -T of its hosts"
 )
 
 
@@ -265,9 +265,9 @@ def read_files(files: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[Read
             if inside:
                 found[other] = [*found.get(other, ()), *inside]
     failed = {one.path for one in found.get(FileKind.FAILURE, ())}
-    for path, error in damaged:
+    for path, refusal in damaged:
         if path not in failed:
-            raise error
+            raise refusal
     return found, empty
 
 

@@ -69,6 +69,13 @@ def test_whoever_was_killed_may_have_run_out_of_memory_or_been_killed_by_somebod
     assert "MaxRSS" in failure.next
 
 
+def test_what_cannot_be_read_falls_through_only_to_a_failure(tmp_path):
+    cut = '{"nccl-tests": {\n'
+    with pytest.raises(InputError):
+        of(tmp_path, cut)
+    assert of(tmp_path, f"{cut}RuntimeError: broken\n").failure.cause == "exception in the program"
+
+
 def test_a_benchmark_that_failed_is_not_judged_and_says_why_it_failed(tmp_path):
     found = of(tmp_path, f"{HEADER}node0: Test NCCL failure common.cu:777 'unhandled system error'\n")
     assert found.failure.cause == "NCCL system error"
