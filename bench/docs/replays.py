@@ -3,20 +3,21 @@
 Holds `Replay`, `replayed` (one thread, judged by the rule that its file states) and `replays_text`.
 """
 
-import tempfile
+import io
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 
+import syncwall as sw
 from bench import ROOT
-from syncwall.explain.answer import explain
 from syncwall.explain.verdict import VerdictState
 from syncwall.problems import InputError
 
-THREADS = ROOT / "tests" / "explain" / "replays" / "threads.yaml"
+FOLDER = ROOT / "tests" / "explain" / "replays"
 PAGE = ROOT / "docs" / "explanation" / "replays.md"
 SCORES = {"hit": 1.0, "half": 0.5, "miss": 0.0}
 LONGEST = 200
@@ -35,18 +36,18 @@ class Replay:
     next: str
 
 
-def threads() -> list[dict[str, Any]]:
-    """The frozen list."""
-    found: list[dict[str, Any]] = yaml.safe_load(THREADS.read_text(encoding="utf-8"))
+def kept(name: str) -> list[dict[str, Any]]:
+    """One of the frozen lists: threads, fresh (chosen later, before the rules changed) or first_try."""
+    found: list[dict[str, Any]] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return found
 
 
-def replayed(thread: dict[str, Any], folder: Path) -> Replay:
-    """What is said of an excerpt, and whether that is what the thread says."""
-    path = folder / "pasted.txt"
-    path.write_text(thread["text"], encoding="utf-8")
+def replayed(thread: dict[str, Any]) -> Replay:
+    """What is said of an excerpt on standard input, and whether that is what the thread says."""
+    pasted = io.TextIOWrapper(io.BytesIO(thread["text"].encode()))
     try:
-        found = explain([path])
+        with patch.object(sys, "stdin", pasted):
+            found = sw.explain("-")
     except InputError as error:
         said = f"not read: {error.problems[0].message}"
         return Replay(thread["thread"], thread["answer"], "miss", said, "")
@@ -71,41 +72,42 @@ def judged(thread: dict[str, Any], state: VerdictState, cause: str, *, is_senten
     return "miss"
 
 
-def every_replay() -> list[Replay]:
-    """All threads, in the order of their file."""
-    with tempfile.TemporaryDirectory() as folder:
-        return [replayed(thread, Path(folder)) for thread in threads()]
-
-
 def replays_text() -> str:
-    """The page: what stands above its first section, the score, and all threads, misses first."""
-    found = every_replay()
+    """The page: what stands above its first section, the scores, and all threads, misses first."""
+    first = {one["thread"]: one["first"] for one in kept("first_try")}
+    today = [replayed(thread) for thread in kept("threads")]
+    fresh = [replayed(thread) for thread in kept("fresh")]
     head = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].rstrip()
-    return (
-        "\n".join([head, *_score(found), *(line for name in TITLES for line in _section(name, found))]) + "\n"
-    )
+    sections = [*_sections(today, first), *_sections(fresh, first, "Fresh threads: ")]
+    return "\n".join([head, *_score(today, fresh, first), *sections]) + "\n"
 
 
-def _score(found: Sequence[Replay]) -> Iterator[str]:
-    counts = {name: sum(one.judgement == name for one in found) for name in SCORES}
+def _score(today: Sequence[Replay], fresh: Sequence[Replay], first: dict[str, str]) -> Iterator[str]:
     yield "\n## Score\n"
-    yield "| threads | hits | half | misses |"
-    yield "|---:|---:|---:|---:|"
-    yield f"| {len(found)} | {counts['hit']} | {counts['half']} | {counts['miss']} |"
+    yield "| threads | tried | hits | half | misses |"
+    yield "|---:|---|---:|---:|---:|"
+    for tried, judgements in (
+        ("first, before any rule was made with them", [first[one.thread] for one in today]),
+        ("today, after rules were changed because of their misses", [one.judgement for one in today]),
+        ("fresh ones, first", [first[one.thread] for one in fresh]),
+        ("fresh ones, today", [one.judgement for one in fresh]),
+    ):
+        counts = " | ".join(str(judgements.count(name)) for name in SCORES)
+        yield f"| {len(judgements)} | {tried} | {counts} |"
 
 
-def _section(name: str, found: Sequence[Replay]) -> Iterator[str]:
-    yield f"\n## {TITLES[name]}\n"
-    yield "| thread | its answer | verdict | next |"
-    yield "|---|---|---|---|"
-    for one in found:
-        if one.judgement == name:
-            short = (
-                one.thread.removeprefix("https://github.com/").replace("/issues/", "#").replace("/pull/", "#")
-            )
-            cells = (short, one.answer, one.verdict, one.next)
-            name_, *others = (_cell(cell) for cell in cells)
-            yield f"| [{name_}]({one.thread}) | {' | '.join(others)} |"
+def _sections(found: Sequence[Replay], first: dict[str, str], of: str = "") -> Iterator[str]:
+    for name, title in TITLES.items():
+        yield f"\n## {of}{title.lower() if of else title}\n"
+        yield "| thread | its answer | first try | verdict today | next |"
+        yield "|---|---|---|---|---|"
+        for one in found:
+            if one.judgement == name:
+                short = one.thread.removeprefix("https://github.com/")
+                short = short.replace("/issues/", "#").replace("/pull/", "#")
+                cells = (short, one.answer, first[one.thread], one.verdict, one.next)
+                name_, *others = (_cell(cell) for cell in cells)
+                yield f"| [{name_}]({one.thread}) | {' | '.join(others)} |"
 
 
 def _cell(text: str) -> str:

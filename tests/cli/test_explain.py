@@ -115,10 +115,17 @@ def test_what_is_pasted_on_standard_input_is_explained(monkeypatch, capsys):
     assert "ranks 0, 4, 5 did not report" in page
 
 
-def test_a_pasted_text_that_says_nothing_lists_what_can_be_pasted(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"nothing to see")))
-    assert main(["explain", "-"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("-: is not a known kind of file")
+@pytest.mark.parametrize("text", [b"nothing to see", b"NCCL INFO", b""])
+def test_a_pasted_text_that_says_nothing_is_not_judged(monkeypatch, capsys, text):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["explain", "-"]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("Verdict not judged: the text")
     assert "Xid and dmesg" in said
-    assert len(said.splitlines()) == 1
+    assert "Next give the log from its first error on" in said
+
+
+def test_what_is_pasted_and_no_text_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\0\1\2")))
+    assert main(["explain", "-"]) == 2
+    assert capsys.readouterr().err.startswith("-: is not a known kind of file")

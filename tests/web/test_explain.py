@@ -69,6 +69,12 @@ def test_what_cannot_be_read_is_said_with_its_name_only(client, name, data, reas
     assert "syncwall-sent" not in text
 
 
+def test_text_of_the_box_of_which_nothing_is_known_is_not_judged(client):
+    answer = said(client.post("/api/explain", files=[("files", ("pasted.txt", b"nothing known"))]))
+    assert answer["answer"]["record"]["state"] == "not judged"
+    assert answer["answer"]["record"]["next"]
+
+
 def test_forms_that_are_none_are_refused(client):
     assert "choose files" in said(client.post("/api/explain", data={"run": ""}))["problems"][0]["what"]
     other = client.post("/api/explain", files=[("other", ("a", b"x"))])

@@ -196,7 +196,7 @@ def explain(
     so_far: SoFar = lambda verdict: None,
 ) -> Explanation:
     """What the files at `paths` say; traces are compared with those `against` which they are."""
-    files, unknown = sorted_files(paths)
+    files, unknown = sorted_files(paths, question.pasted)
     read, empty = read_files(files)
     traces = None
     try:

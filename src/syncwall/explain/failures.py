@@ -15,6 +15,7 @@ from syncwall.read.failure_text import (
     FailureCause,
     FailureEvent,
     FailureText,
+    completion_meaning,
     failure_causes,
     unit_bytes,
     xid_meaning,
@@ -300,6 +301,8 @@ def _reasons(root: FailureEvent, every: Sequence[_Seen]) -> Iterator[str]:
     if "rss_kb" in values:
         held = f"{int(values['rss_kb']) / 2**20:.1f} GiB"
         yield f"{values['process']} ({values['pid']}) held {held} when it was killed"
+    if means := completion_meaning(int(values.get("completion", 0))):
+        yield f"status {values['completion']} of a completion means: {means}"
     if root.cause == _TIME_OUT:
         yield from _numbers(event for _, event in every if event.cause == root.cause)
     if "completed" in values and "enqueued" in values:

@@ -61,6 +61,7 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         store=None if store is None else Path(store),
     )
     with _pasted(_paths(paths)) as (given, pasted):
+        question = replace(question, pasted=Path(pasted) if pasted else None)
         found = answer(given, question, against=_paths(against), progress=progress, so_far=so_far)
         return replace(found, pasted=pasted)
 

@@ -24,7 +24,7 @@ from syncwall.explain.topology_findings import check_fabric
 from syncwall.explain.training_log import log_findings
 from syncwall.explain.verdict import NotJudged
 from syncwall.problems import EmptyInput, InputError, Problem
-from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
+from syncwall.read.detect import TEXTS, FileKind, expanded, first_bytes, kind_of, read_fabric
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
 from syncwall.read.fabric_file import FabricGraph
 from syncwall.read.failure_text import read_failure_text
@@ -53,6 +53,8 @@ class FilesRequest:
     ray: str | None = None
     store: Path | None = None
     """Directory in which events are kept as Parquet."""
+    pasted: Path | None = None
+    """The file of a text that somebody pasted: it is not judged, if nothing in it is known."""
 
 
 @dataclass(frozen=True)
@@ -212,12 +214,23 @@ def readers() -> dict[str, Reader]:
     return plugins.table("readers", READERS, Reader)
 
 
-def sorted_files(paths: Sequence[Path]) -> tuple[dict[str, list[Path]], list[Problem]]:
+_TEXT: Final = "text"
+"""What is pasted and of no known kind."""
+_NOTHING_KNOWN: Final = f"nothing in it is known: neither {TEXTS}, nor a log, trace or benchmark"
+_MORE: Final = (
+    "the log from its first error on, of all ranks; how the job ended (sacct, kubectl describe pod), and "
+    "dmesg -T of its hosts"
+)
+
+
+def sorted_files(
+    paths: Sequence[Path], pasted: Path | None = None
+) -> tuple[dict[str, list[Path]], list[Problem]]:
     """Files by what they are called, and those in directories that are of no known kind."""
-    return expanded(paths, _kind)
+    return expanded(paths, lambda path: _kind(path, pasted))
 
 
-def _kind(path: Path) -> str:
+def _kind(path: Path, pasted: Path | None) -> str:
     try:
         return kind_of(path)
     except InputError:
@@ -225,25 +238,36 @@ def _kind(path: Path) -> str:
         for name, reader in readers().items():
             if reader.recognise is not None and reader.recognise(head):
                 return name
+        if path == pasted and b"\0" not in head:
+            return _TEXT
         raise
 
 
 def read_files(files: Mapping[str, Sequence[Path]]) -> tuple[dict[str, list[ReadFile]], list[NotJudged]]:
     """What those of the `files` hold that speak for themselves, by kind; and those that hold nothing."""
     found: dict[str, list[ReadFile]] = {}
-    empty = []
+    empty = [NotJudged("the text", _NOTHING_KNOWN, _MORE, str(path)) for path in files.get(_TEXT, ())]
+    damaged: list[tuple[Path, InputError]] = []
     for kind, reader in readers().items():
         for path in files.get(kind, ()):
             try:
                 found.setdefault(kind, []).extend(_read(kind, reader, path))
             except EmptyInput as error:
                 empty.append(nothing_in(kind, error))
+            except InputError as error:
+                if kind not in _BESIDE:
+                    raise
+                damaged.append((path, error))
     found = {kind: some for kind, some in found.items() if some}
     for kind, others in _BESIDE.items():
         for other in others:
             inside = [one for path in files.get(kind, ()) for one in _among_lines(other, path)]
             if inside:
                 found[other] = [*found.get(other, ()), *inside]
+    failed = {one.path for one in found.get(FileKind.FAILURE, ())}
+    for path, refusal in damaged:
+        if path not in failed:
+            raise refusal
     return found, empty
 
 
@@ -258,8 +282,10 @@ _BESIDE: Final = {
     FileKind.NCCL_LOG: (FileKind.NCCL_TESTS, FileKind.TRAINING_LOG, FileKind.FAILURE, FileKind.NODE_CHECK),
     FileKind.TRAINING_LOG: (FileKind.FAILURE, FileKind.NODE_CHECK),
     FileKind.NODE_CHECK: (FileKind.FAILURE,),
+    FileKind.NCCL_TESTS: (FileKind.FAILURE,),
 }
-"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job, GPUs."""
+"""What may stand between the lines of others: results of nccl-tests, steps, the end of the job, GPUs.
+A text that says what failed is read for that, even if nothing else in it can be read."""
 
 
 def _among_lines(kind: FileKind, log: Path) -> list[ReadFile]:

@@ -1,6 +1,6 @@
 """What a file is, from its first bytes, and the reader that it needs.
 
-Holds `FileKind`, `kind_of` and `first_bytes` (names and endings do not count: people rename files),
+Holds `FileKind`, `TEXTS`, `kind_of` and `first_bytes` (names and endings do not count: people rename files),
 `expanded` (the files that a user names, by what they are; directories are opened), and
 `read_topology` and `read_fabric`, whatever wrote them.
 """
@@ -23,6 +23,7 @@ from syncwall.read.failure_text import says_failure
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.limited import open_limited, read_xml
 from syncwall.read.memory_snapshot import is_memory_snapshot
+from syncwall.read.nccl_facts import NCCL_HEAD
 from syncwall.read.nccl_topology import read_nccl_topology
 from syncwall.read.topology import HostTopology
 from syncwall.read.training_log_formats import STEP_LINE
@@ -55,14 +56,14 @@ class FileKind(StrEnum):
 
 # No text may cost more than its length: a search starts once a line, and an atomic group `(?>...)`
 # keeps the first place that fits, so that what follows it is looked for once.
-_TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
+_TEXT: Final[tuple[tuple[str | re.Pattern[str], FileKind], ...]] = (
     (r'"traceEvents"\s*:|^\s*\[\s*\{\s*"ph"', FileKind.TRACE),
     (r'"schema"\s*:\s*"[\w.+-]*(chakra|\d)', FileKind.EXECUTION),
     (r'(?s)\A(?>.*?"(?:pg_config|pg_status|comm_lib_version|nccl_version)"\s*:).*"entries"', FileKind.FLIGHT),
     (r'"syncwall"\s*:|"measured_with"', FileKind.MEASURED),
     (r"<graphs\b", FileKind.GRAPH),
     (r"<(system|topology)\b", FileKind.TOPOLOGY),
-    (r"NCCL (INFO|WARN|TRACE)", FileKind.NCCL_LOG),
+    (NCCL_HEAD, FileKind.NCCL_LOG),
     (r'"version"\s*:\s*"iperf|"sum_(sent|received)"\s*:|\d [KMGT]?bits/sec', FileKind.IPERF3),
     (r"BW average\[(MB|Gb)/sec\]", FileKind.PERFTEST),
     (r"#\s*nThread|out-of-place|\"nccl-tests\"|busbw", FileKind.NCCL_TESTS),
@@ -101,10 +102,10 @@ def kind_of(path: Path | str) -> FileKind:
     if b"\0" not in head and says_failure(path):
         return FileKind.FAILURE
     known = ", ".join(kind.value for kind in FileKind)
-    raise InputError.of(f"is not a known kind of file: {known} ({_PASTED})", file=str(path))
+    raise InputError.of(f"is not a known kind of file: {known} ({TEXTS})", file=str(path))
 
 
-_PASTED: Final = (
+TEXTS: Final = (
     "time-outs of NCCL and c10d, out of memory, tracebacks, torchrun, Xid and dmesg, Slurm, Kubernetes; "
     "ibstat, dcgmi diag, nvidia-smi, nvidia-smi -q"
 )

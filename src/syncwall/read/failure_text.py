@@ -87,6 +87,8 @@ class _Table:
     exits: dict[int, str]
     xids: dict[int, tuple[str, str]]
     """Cause and meaning."""
+    completions: dict[int, str]
+    """Meaning of a status that a network adapter returns."""
     marks: tuple[str, ...]
     """Every line that is of a cause holds one of these texts."""
 
@@ -127,6 +129,7 @@ def _table() -> _Table:
         tuple(patterns),
         {int(code): cause for code, cause in found["exits"].items()},
         {int(code): (row["cause"], row["means"]) for code, row in found["xids"].items()},
+        {int(code): means for code, means in found["completions"].items()},
         tuple(dict.fromkeys([*(has for _, has, _ in patterns), *_EXTRA])),
     )
 
@@ -139,6 +142,11 @@ def failure_causes() -> dict[str, FailureCause]:
 def xid_meaning(code: int) -> str:
     """What NVIDIA's driver means by an Xid."""
     return _table().xids.get(code, ("", "an error of the GPU"))[1]
+
+
+def completion_meaning(status: int) -> str:
+    """What libibverbs means by the status of a completion; nothing if it is rare."""
+    return _table().completions.get(status, "")
 
 
 def says_failure(path: Path | str) -> bool:

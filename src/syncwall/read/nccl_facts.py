@@ -9,7 +9,7 @@ no more than its length.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from syncwall.problems import Problem
 
@@ -160,10 +160,12 @@ class NcclLog:
         return "OFI" if "libfabric" in name.lower() or name == "OFI" else name
 
 
-_HEAD = re.compile(
+NCCL_HEAD: Final = re.compile(
     r"(?<![\w.-])([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\d{1,4}\] (?:[\w./-]{1,128}:\d{1,6} )?"
     r"NCCL (INFO|WARN|TRACE|ERROR)\s?"
 )
+"""Host, process, thread and level: what a line of a log begins with. Lines that were copied without
+it are no log, and say what failed at best."""
 VERSION = re.compile(
     r"NCCL version (\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)\S{0,32}?(?:\+cuda([\d.]{1,12}))?(?:\s|$)"
 )
@@ -233,8 +235,8 @@ def nccl_lines(number: int, raw: str) -> Iterator[Line]:
         return
     # Nearly always one message, whose head begins at the last space before " [gpu]".
     start = raw.rfind(" ", 0, max(raw.rfind(" [", 0, at), 0)) + 1
-    head = _HEAD.match(raw, start)
-    heads = [head] if head and "NCCL " not in raw[head.end() :] else list(_HEAD.finditer(raw))
+    head = NCCL_HEAD.match(raw, start)
+    heads = [head] if head and "NCCL " not in raw[head.end() :] else list(NCCL_HEAD.finditer(raw))
     for index, head in enumerate(heads):
         end = heads[index + 1].start() if index + 1 < len(heads) else len(raw)
         host, pid, tid, level = head.groups()

@@ -1,9 +1,10 @@
 """Threads with a known answer: what their list has to be, and that the page says what is said today."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench.docs.replays import PAGE, judged, replays_text, threads
+from bench.docs.replays import PAGE, SCORES, judged, kept, replays_text
 
 from syncwall.explain.verdict import VerdictState
 
@@ -11,9 +12,10 @@ TESTS = Path(__file__).parents[2]
 
 
 def test_the_list_is_of_many_threads_that_no_rule_was_made_with():
-    found = threads()
+    found = [*kept("threads"), *kept("fresh")]
     addresses = [one["thread"] for one in found]
-    assert len(found) >= 40
+    assert len(kept("threads")) >= 40
+    assert len(kept("fresh")) >= 15
     assert len(set(addresses)) == len(found)
     assert all(one.startswith("https://github.com/") for one in addresses)
     assert all(one["answer"] and one["text"].strip() for one in found)
@@ -22,6 +24,16 @@ def test_the_list_is_of_many_threads_that_no_rule_was_made_with():
         path.read_text() for name in folders for path in (TESTS / "explain" / name).glob("*.yaml")
     )
     assert [one for one in addresses if f"{one}\n" in others] == []
+
+
+def test_the_first_try_of_each_is_kept():
+    first = kept("first_try")
+    assert [one["thread"] for one in first] == [one["thread"] for one in [*kept("threads"), *kept("fresh")]]
+    scores = Counter(one["first"] for one in first[: len(kept("threads"))])
+    assert [scores[name] for name in SCORES] == [23, 17, 15]
+    scores = Counter(one["first"] for one in first[len(kept("threads")) :])
+    assert [scores[name] for name in SCORES] == [8, 9, 3]
+    assert all(one["said"] for one in first)
 
 
 def test_the_page_says_what_is_said_today():

@@ -71,6 +71,10 @@ def explained_files(folder: Path, texts: Mapping[str, str], *, progress: Progres
     return _answer(sent["files"], sent["against"], texts, progress)
 
 
+_PASTED: Final = Path("files", "pasted.txt")
+"""As explain.js calls the text of its box."""
+
+
 def _answer(
     files: list[Path], against: list[Path], texts: Mapping[str, str], progress: Progress
 ) -> dict[str, Any]:
@@ -78,6 +82,7 @@ def _answer(
         run=_run(texts.get("run", "")),
         machine=lookup.cluster(texts["cluster"]) if texts.get("cluster") else None,
         workers=1,
+        pasted=_PASTED,
     )
     found = explain(files, question, against=against, progress=progress)
     return _shown(found)
