@@ -219,8 +219,7 @@ def explain(
     hosts = tuple((one, machine or _first(likely[one.source])) for one in topologies)
     checked = check_machine(read, machine, seen)
     found = worst_first((*_findings(read, hosts, question), *checked.findings))
-    alike = changed is None or changed.days > 0
-    beside = _gap(traces, before, predicted) if alike else None
+    beside = _gap(traces, before, predicted)
     levels = tuple(
         level_of(log, question.run, predicted, machine) for log in _of(read, FileKind.TRAINING_LOG)
     )

@@ -39,8 +39,7 @@ def _verdicts(found: Explanation) -> Iterator[Verdict]:
     if found.failure is not None and (found.failure.cause != _HANG or not found.hangs):
         yield from _of_failure(found.failure)
     yield from _of_dumps(found)
-    told = {str(one.path) for some in found.read.values() for one in some}
-    yield from (Verdict(VerdictState.NOT_JUDGED, one) for one in found.empty if one.file not in told)
+    yield from (Verdict(VerdictState.NOT_JUDGED, one) for one in found.empty)
     if found.changed is not None:
         yield from _of_change(found)
         return
@@ -378,8 +377,7 @@ def _of_settings(found: Explanation) -> Iterator[Verdict]:
         for one in files if rules else ():
             says_enough, why, give = _NEEDS.get(kind, (bool, "", ""))
             if not says_enough(one.what) and str(one.path) not in where:
-                if found.failure is None:
-                    yield _unjudged(f"{kind} {one.path.name}", why, give, str(one.path))
+                yield _unjudged(f"{kind} {one.path.name}", why, give, str(one.path))
             elif str(one.path) not in where:
                 judged = Judged(f"{kind} {one.path.name}", "rules of what costs speed")
                 yield Verdict(VerdictState.HEALTHY, judged, (judged,))

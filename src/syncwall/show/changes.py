@@ -81,7 +81,7 @@ def changed_next(found: Changed) -> Iterator[str]:
     yield from (one.next for one in found.findings[:_MOST])
     if not found.is_changed and not found.findings:
         more = "more steps, or more good days (--against DIR of days)"
-        yield f"nothing to mend; to see smaller changes, compare {more}"
+        yield f"to see smaller changes, compare {more}"
         return
     if not found.is_changed:
         return
