@@ -240,3 +240,9 @@ def test_the_timeline_fills_the_step():
     assert timeline.spans[-1].phase is StepPhase.FINISH
     assert timeline.end_s <= found.step_s
     assert timeline.trace()["traceEvents"]
+
+
+def test_a_program_is_predicted_on_a_cluster_by_its_name():
+    program = sw.read_program("examples/capture/hybrid.work.json.gz")
+    named = sw.predict(program, cluster="dgx-h100")
+    assert named.step_s == sw.predict(program, cluster=lookup.cluster("dgx-h100")).step_s

@@ -107,22 +107,18 @@ def decoder(layers: int = 32, kernels: int = 28, world_size: int = 1024) -> Prog
 
 _sizes = st.one_of(st.integers(0, 2**40), st.floats(0, 1e15, allow_nan=False))
 _words = st.text(max_size=6)
+_dimensions = st.integers(1, 2**40)
 _groups = st.builds(Group, st.sampled_from(["tp", "dp", "other"]), st.integers(1, 64), _sizes)
 _tasks = st.one_of(
     st.none(),
     st.builds(Gemm, _sizes, _sizes, _sizes, st.sampled_from(Dtype), _sizes, st.booleans()),
     st.builds(
         CoreAttention,
-        _sizes,
-        _sizes,
-        _sizes,
-        _sizes,
-        _sizes,
-        _sizes,
-        window=_sizes,
+        *(_dimensions for _ in range(6)),
+        window=_dimensions,
         is_causal=st.booleans(),
     ),
-    st.builds(Convolution, _sizes, _sizes, _sizes, _sizes, _sizes, st.sampled_from(Dtype)),
+    st.builds(Convolution, *(_dimensions for _ in range(5)), st.sampled_from(Dtype)),
     st.builds(Elementwise, _sizes, kind=_words, is_fused=st.booleans()),
     st.builds(Kernel, _sizes, _sizes),
     st.builds(Collective, st.sampled_from(["all-reduce", "gather"]), _sizes, _groups, _sizes),
@@ -175,7 +171,7 @@ _notes = st.builds(
 programs = st.builds(
     Program,
     st.integers(1, 10**6),
-    st.lists(_ranks(), max_size=2).map(tuple),
+    st.lists(_ranks(), min_size=1, max_size=2).map(tuple),
     _words,
     _words,
     _sizes,

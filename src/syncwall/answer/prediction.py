@@ -66,7 +66,7 @@ def predict(
     run: Work,
     pricing: Pricing | None = None,
     *,
-    cluster: Cluster,
+    cluster: Cluster | str,
     software: Software | None = None,
     network: NetworkChoice | None = None,
     measured: MachineMeasurements | None = None,
@@ -78,7 +78,7 @@ def predict(
 def predict(
     run: Program,
     *,
-    cluster: Cluster,
+    cluster: Cluster | str,
     software: Software | None = None,
     compiled: bool | None = None,
     network: NetworkChoice | None = None,
@@ -92,7 +92,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     run: Run | str | Path | Work | Program,
     pricing: Pricing | None = None,
     *,
-    cluster: Cluster | None = None,
+    cluster: Cluster | str | None = None,
     software: Software | None = None,
     compiled: bool | None = None,
     network: NetworkChoice | None = None,
@@ -108,7 +108,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     `measured`, what `syncwall measure` found on the machine, and `site`, what known runs of the
     cluster say. All that is derived from the prediction is priced by it too.
 
-    A recorded `Program` is predicted on `cluster` with `software`; `compiled` joins memory-bound
+    A recorded `Program` is predicted on `cluster`, or the one of this name, with `software`; `compiled` joins memory-bound
     kernels as a compiler would, None as the program asks for. Any other `Work` is priced there,
     too; of its memory and of other layouts nothing can be said.
 
@@ -125,6 +125,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     if isinstance(run, Work | Program):
         if cluster is None:
             raise TypeError(f"the price of a {type(run).__name__} depends on the machine: give cluster=")
+        cluster = lookup.cluster(cluster) if isinstance(cluster, str) else cluster
         if isinstance(run, Program):
             machine = with_ranks(cluster, run.world_size)
             pricing = Pricing.on(cluster, _played(software), network=network, measured=measured)

@@ -62,6 +62,8 @@ TASKS: Final[dict[str, type[Any]]] = {
     "transfer": Transfer,
 }
 
+_SHAPED: Final = ("attention", "convolution")
+"""Whose every stated dimension is above 0."""
 _MOST: Final = 2**53
 _Count = Annotated[int, Field(ge=0, le=_MOST)]
 _Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -132,7 +134,7 @@ class ProgramFile(_Strict):
     """
     notes: _Rows
     """Kind, what, number of the place, count, FLOP, bytes and useful bytes."""
-    ranks: Annotated[list[RankFile], FailFast()]
+    ranks: Annotated[list[RankFile], Field(min_length=1), FailFast()]
 
 
 Rows = Sequence[Sequence[int]]
@@ -313,6 +315,8 @@ class _Parts:
     def _task(self, row: Sequence[Any]) -> AnyTask:
         kind, given = row
         hints = _hints(kind)
+        if kind in _SHAPED and any(value == 0 and type(value) is not bool for value in given.values()):
+            raise ValueError(f"{kind} of nothing: {given}")
         task: AnyTask = TASKS[kind](
             **{name: self._field(hints[name], value) for name, value in given.items()}
         )
@@ -343,7 +347,9 @@ def _blocks(one: RankFile) -> list[FoldedBlock]:
 
 def _group(row: Sequence[Any]) -> Group:
     axis, ranks, stride = row
-    return Group(_typed(GroupAxis, axis), _size(ranks), _size(stride))
+    if _size(ranks) < 1:
+        raise ValueError("a group without ranks")
+    return Group(_typed(GroupAxis, axis), ranks, _size(stride))
 
 
 def _unit(row: Sequence[Any]) -> ShardedUnit:
