@@ -108,9 +108,9 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     `measured`, what `syncwall measure` found on the machine, and `site`, what known runs of the
     cluster say. All that is derived from the prediction is priced by it too.
 
-    A recorded `Program` is predicted on `cluster`, or the one of this name, with `software`; `compiled` joins memory-bound
-    kernels as a compiler would, None as the program asks for. Any other `Work` is priced there,
-    too; of its memory and of other layouts nothing can be said.
+    A recorded `Program` is predicted on `cluster`, which may be a name, with `software`; `compiled`
+    joins memory-bound kernels as a compiler would, None as the program asks for. Any other `Work` is
+    priced there, too; of its memory and of other layouts nothing can be said.
 
     Examples:
         >>> import syncwall as sw
