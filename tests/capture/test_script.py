@@ -151,3 +151,26 @@ def test_without_torch_there_is_advice(desk, capsys, monkeypatch):
 def test_help_is_ours_before_the_dashes(capsys):
     assert main(["capture", "train.py", "--help"]) == 0
     assert "as torchrun gets it" in capsys.readouterr().out
+
+
+def test_an_exception_without_words_says_where_it_was_raised(desk, capsys):
+    script = Path("train.py")
+    (desk / "site-packages").mkdir()
+    (desk / "site-packages" / "theirs.py").write_text("def check():\n    assert 1 == 2\n")
+    script.write_text("import sys\nsys.path.insert(0, 'site-packages')\nimport theirs\n\ntheirs.check()\n")
+    assert main(["capture", "train.py"]) == 2
+    said = capsys.readouterr().err
+    assert "train.py:5:1  AssertionError at " in said
+    assert "site-packages/theirs.py:2 (`assert 1 == 2`); --traceback shows what called it" in said
+    assert main(["capture", "train.py", "--traceback"]) == 2
+
+
+@pytest.mark.slow
+def test_the_whole_traceback_is_shown_on_demand(desk):
+    Path("train.py").write_text("def inner():\n    raise ValueError('no')\n\n\ninner()\n")
+    words = [sys.executable, "-m", "syncwall", "capture", "train.py"]
+    for more, shows in (([], False), (["--traceback"], True)):
+        done = subprocess.run([*words, *more], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert ("Traceback (most recent call last)" in done.stderr) == shows
+        assert "train.py:2:5  ValueError: no" in done.stderr

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from syncwall.capture.user_program import UserLine, confined, users_line
+from syncwall.capture.user_program import UserLine, confined, shown_file, users_line
 from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class ScriptJob:
     script: str
     """Path of a file, or with `is_module` the name of a module."""
     is_module: bool
+    shows_traceback: bool
     arguments: tuple[str, ...]
     world_size: int
     rank: int
@@ -131,6 +132,8 @@ class _RunningScript:
             if self.recording is None:
                 raise
             if not self.recording.is_complete:  # else it is how the script took its end
+                if job.shows_traceback:
+                    traceback.print_exception(error)
                 _refuse(error)
         self._write()
         return self._ended()
@@ -220,9 +223,18 @@ def _said(error: BaseException) -> str:
     if kind in _NEED_DATA:
         return f"{error} gives what only data can tell, and a recording has no data"
     try:
-        return ": ".join(filter(None, (kind, str(error))))
+        return f"{kind}: {error}" if str(error) else f"{kind}{_raised_at(error)}"
     except Exception:  # noqa: BLE001 - an exception that has no words
         return kind
+
+
+def _raised_at(error: BaseException) -> str:
+    """Where an exception without words was raised, if not by the user's own line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or shown_file(frames[-1].filename):
+        return ""
+    place = Path(*Path(frames[-1].filename).parts[-3:])
+    return f" at {place}:{frames[-1].lineno} (`{frames[-1].line}`); --traceback shows what called it"
 
 
 def _problem(line: UserLine | None, message: str) -> Problem:

@@ -44,6 +44,8 @@ class Script:
     name: str
     arguments: tuple[str, ...] = ()
     is_module: bool = False
+    shows_traceback: bool = False
+    """All of what it raises is printed on standard error."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
             folder,
             script.name,
             script.is_module,
+            script.shows_traceback,
             script.arguments,
             world_size,
             rank,

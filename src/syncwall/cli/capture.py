@@ -6,6 +6,7 @@ Holds `capture`.
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,8 @@ class CaptureCommand(Command):
     """Run this module instead of a file, as torchrun -m does."""
     arguments: Annotated[str, Argument("TEXT")] = ""
     """Arguments of the script as one text, the same as behind --."""
+    traceback: bool = False
+    """Print all of what the script raises, if it does, and not only its own line."""
     timeout: Annotated[float, Argument("S")] = 600.0
     """Give up after so much CPU time, or four times as long on the clock."""
     save: Annotated[LocalFile, Argument("FILE", letter="-o", group="output")] = Path("run.work.json.gz")
@@ -55,7 +58,7 @@ class CaptureCommand(Command):
         from syncwall.documents import refuse_unwritable
         from syncwall.work.program import CapturedStep
 
-        started = _script(self.script, self.module, self.arguments)
+        started = replace(_script(self.script, self.module, self.arguments), shows_traceback=self.traceback)
         numbers = _ranks(self.ranks, self.rank, self.world)
         if self.timeout < 1 or self.nproc_per_node < 1:
             raise InputError.of("--timeout and --nproc-per-node are 1 at least")
