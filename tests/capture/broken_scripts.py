@@ -32,6 +32,8 @@ GOOD = {
     "as it should be": Case(TRAIN),
     "exit with 0": Case(TRAIN + "sys.exit(0)"),
     "catches everything": Case("for _ in range(9):\n    try:\n        step()\n    except:\n        pass"),
+    "one step": Case("step()"),
+    "exit with 0 after one step": Case("step()\nsys.exit(0)"),
     "prints": Case("print('x' * 100_000)\n" + TRAIN),
     "writes files": Case("open('written.txt', 'w').write('a')\n" + TRAIN),
     "changes its folder": Case("os.chdir('/')\n" + TRAIN),
@@ -225,8 +227,6 @@ NO_STEP = {
     "nothing at all": Case("", "0 optimizer steps", begin=""),
     "no optimizer": Case("model(torch.randn(4, 8)).sum().backward()", "0 optimizer steps"),
     "optimizer never stepped": Case("model(torch.randn(4, 8))", "0 optimizer steps"),
-    "one step": Case("step()", "1 optimizer step"),
-    "exit 0 too early": Case("step()\nsys.exit(0)", "1 optimizer step"),
     "inference": Case("with torch.no_grad():\n    model(torch.randn(4, 8))", "0 optimizer steps"),
     "own update": Case(
         "for _ in range(3):\n    model(torch.randn(4, 8)).sum().backward()\n"

@@ -249,3 +249,16 @@ def test_what_follows_from_a_made_up_size_is_not_known():
         return model(tokens[torch.where(tokens.sum(-1) > 0)[0]]).sum()
 
     assert unknown_share(recorded(linear, step)) > 0.9
+
+
+def test_of_a_program_with_one_step_that_one_is_taken():
+    """Without what makes the model; states of the optimizer are in it, and a note says so."""
+
+    def step(model):
+        return model(torch.randn(10, WIDTH, device="cuda")).sum()
+
+    once, twice = recorded(linear, step, steps=1), recorded(linear, step)
+    assert gemms(once) == gemms(twice)
+    assert (once.samples, once.tokens) == (twice.samples, twice.tokens)
+    assert [note.what for note in once.notes if note.what.startswith("a second step")]
+    assert not twice.notes

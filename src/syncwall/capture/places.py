@@ -169,8 +169,11 @@ class ModelInput:
 class Batch:
     """Remembers what goes into outermost modules, from the first step on."""
 
-    def __init__(self, micro_batch: Callable[[], int]) -> None:
+    def __init__(self, micro_batch: Callable[[], int], recorded: Callable[[], tuple[int, int]]) -> None:
         self.parameters = 0.0
+        self.begun: tuple[int, int] | None = None
+        """What `recorded` said when a model was called first."""
+        self._recorded = recorded
         self.inputs: list[ModelInput] = []
         self._micro_batch = micro_batch
         self._depth = 0
@@ -227,6 +230,7 @@ class Batch:
         by_name = sys._getframe(1).f_locals.get("kwargs")  # which hooks of all modules do not get
         first = next((one for one in tensors((inputs, by_name)) if one.ndim), None)
         if first is not None:
+            self.begun = self.begun or self._recorded()
             is_tokens = first.dtype in _WHOLE and first.ndim == _ROWS
             self.inputs.append(ModelInput(module, self._micro_batch(), tuple(first.shape), is_tokens))
 

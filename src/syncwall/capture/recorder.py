@@ -2,8 +2,9 @@
 
 Holds `recording`, a context in which PyTorch runs without a GPU and without other ranks, and
 `Recording`, which becomes a `Program`. The second step is kept: the first one allocates the
-optimizer's state, rebuilds buckets and works out shapes. `Mark` (the end of an optimizer's step),
-`window` and `rank_program` cut it out of all that was recorded.
+optimizer's state, rebuilds buckets and works out shapes; it is taken of programs that make no other.
+`StepMark` (the end of an optimizer's step), `window` and `rank_program` cut it out of all that was
+recorded.
 """
 
 import warnings
@@ -27,7 +28,7 @@ from syncwall.capture.storages import Storages
 from syncwall.capture.tape import Tape, TapeStreams
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
-from syncwall.work.program import Call, Program, RankProgram
+from syncwall.work.program import Call, NoteKind, Program, RankProgram
 
 _BACKWARD = (StepPhase.BACKWARD, StepPhase.RECOMPUTE)
 
@@ -98,6 +99,7 @@ def _renumbered(call: Call, first: int, numbers: dict[int, int]) -> Call:
 
 
 _SUPPORTED = ("2.13",)
+_ONLY = "a second step: this first one makes what others only use, such as optimizer states"
 
 
 class Recorded(BaseException):
@@ -137,8 +139,8 @@ class Recording:
         self._mark(None)
 
     def program(self) -> Program:
-        """The second step; InputError if there was none."""
-        found = window(self._marks)
+        """The second step, or the only one from its first model on; InputError if there was none."""
+        found = window(self._marks) or self._only_step()
         if found is None:
             raise InputError.of(
                 f"{len(self._marks)} optimizer steps were made: two are needed, the second is recorded"
@@ -158,6 +160,15 @@ class Recording:
             notes=notes,
             compiled=state.compiled,
         )
+
+    def _only_step(self) -> tuple[StepMark, StepMark] | None:
+        """Of a program that makes one step and ends, as examples do."""
+        begun = self.state.batch.begun
+        if len(self._marks) != 1 or begun is None:
+            return None
+        (end,) = self._marks
+        self.state.tape.note(NoteKind.NOT_RECORDED, _ONLY)
+        return StepMark(*begun, end.by), end
 
     def _after_optimizer(self, optimizer: object) -> None:
         if not self._explicit:
@@ -215,7 +226,7 @@ def _state(world_size: int, rank: int, ranks_per_node: int) -> RecordingState:
     streams = TapeStreams(tape)
     mode = OperationMode(tape, places, storages, rank)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    batch = Batch(lambda: places.micro_batch)
+    batch = Batch(lambda: places.micro_batch, lambda: (len(tape.calls), len(storages.events)))
     told = world_size, rank, ranks_per_node
     state = RecordingState(*told, tape, places, storages, streams, fake, mode, batch)
     streams.host_waits = state.host_waits
