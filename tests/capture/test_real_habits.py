@@ -262,3 +262,31 @@ def test_of_a_program_with_one_step_that_one_is_taken():
     assert (once.samples, once.tokens) == (twice.samples, twice.tokens)
     assert [note.what for note in once.notes if note.what.startswith("a second step")]
     assert not twice.notes
+
+
+def test_evaluation_before_the_first_step_is_cut_short_and_leaves_no_memory():
+    calls = 0
+
+    class Counting(nn.Linear):  # type: ignore[misc]
+        def forward(self, given):
+            nonlocal calls
+            calls += 1
+            return super().forward(given)
+
+    def build():
+        model = Counting(WIDTH, WIDTH, device="cuda")
+        with torch.no_grad():
+            for _ in range(300):
+                model(torch.randn(TOKENS, WIDTH, device="cuda")).mean().item()
+        return model
+
+    def step(model):
+        with torch.no_grad():
+            for _ in range(10):  # within a step everything counts
+                model(torch.randn(8, WIDTH, device="cuda"))
+        return model(torch.randn(8, WIDTH, device="cuda")).sum()
+
+    program, plain = recorded(build, step), recorded(linear, step)
+    assert calls < 20 + 10
+    assert program.ranks[0].held == plain.ranks[0].held
+    assert gemms(program) == gemms(plain)

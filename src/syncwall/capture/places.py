@@ -36,6 +36,8 @@ class Places:
     def __init__(self) -> None:
         self.chunk: int | None = None
         """The micro batch that a pipeline's schedule works on."""
+        self.steps = 0
+        """Ends of steps so far."""
         self._passes = 0
         self.finishing = 0
         """More than 0 inside of an optimizer."""
@@ -86,6 +88,7 @@ class Places:
 
     def new_step(self) -> None:
         """Micro batches are counted from 0 again."""
+        self.steps += 1
         self._passes = 0
         self._had_backward = False
 
@@ -186,6 +189,11 @@ class Batch:
         """Take the hooks out again."""
         for hook in self._hooks:
             hook.remove()
+
+    @property
+    def is_inside(self) -> bool:
+        """A module is being called."""
+        return self._depth > 0
 
     @contextmanager
     def not_counted(self) -> Iterator[None]:

@@ -48,6 +48,8 @@ class RecordingState:
     """Stages of this rank that hand something on to another one."""
     pipeline: tuple[int, ...] = ()
     """Ranks that this one shares a pipeline with, itself among them."""
+    evaluated: dict[tuple[Any, ...], tuple[int, Any]] = field(default_factory=dict)
+    """Calls of models before the first step, without gradients: how often, and what they gave."""
     works: dict[int, tuple[Any, list[int]]] = field(default_factory=dict)
     """Work that process groups returned, and the calls that it stands for, by its identity."""
     coalesced_from: int = 0
