@@ -157,12 +157,6 @@ class _RunningScript:
         except InputError as error:
             said = f"ended too early: {error}; {_WITHOUT_OPTIMIZER}"
             raise InputError.of(said, file=self.job.script) from None
-        if not any(getattr(call.what, "flops", 0.0) for call in program.ranks[0]):
-            raise InputError.of(
-                "the recorded step multiplies nothing (0 FLOP): its batch may be empty, as its size came "
-                "from values that a recording does not have",
-                file=self.job.script,
-            )
         words = ["-m", self.job.script] if self.job.is_module else [self.job.script]
         command = " ".join([*words, *self.job.arguments])
         write_program(dataclasses.replace(program, command=command), Path(self.job.folder, PROGRAM))

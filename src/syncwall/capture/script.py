@@ -216,7 +216,14 @@ def record_script(  # noqa: PLR0913 - a job has this many sides
             pipeline = found[ranks[0]].pipeline
             found |= {rank: record(rank) for rank in pipeline if rank not in found}
         _settle(found, record)
-    return merged_program([one.program for one in found.values()], pipeline_of(found.values()))
+    program = merged_program([one.program for one in found.values()], pipeline_of(found.values()))
+    if not any(getattr(call.what, "flops", 0.0) for one in program.ranks for call in one):
+        raise InputError.of(
+            "the recorded step multiplies nothing (0 FLOP): its batch may be empty, as its size came from "
+            "values that a recording does not have",
+            file=script.name,
+        )
+    return program
 
 
 def pipeline_of(found: Iterable[RecordedRank]) -> int:
