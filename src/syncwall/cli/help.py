@@ -63,6 +63,20 @@ _NEEDED: Final = {
         "--json",
     ),
     "plan placement": ("FILE", "--fabric", "--routing", "--qps", "--save", "--json"),
+    "watch": (
+        "--expect",
+        "--baseline",
+        "--fail-above",
+        "--events",
+        "--attach",
+        "--prometheus",
+        "--webhook",
+        "--alert",
+        "--to",
+        "--life",
+        "--json",
+        "--html",
+    ),
 }
 """Flags that `--help` shows of verbs with more than it has room for; of the others it shows all."""
 _DEGREES: Final = ("--tp", "--pp", "--cp", "--ep", "--etp")
