@@ -70,6 +70,10 @@ class Shims:
 
         return add
 
+    def wraps_one(self, *targets: str) -> Callable[[_Function], _Function]:
+        """The same for a target that versions of PyTorch call by different names."""
+        return self.wraps(next(filter(_is_there, targets), targets[0]))
+
     def replaces(self, makes: Mapping[str, Make], *, everywhere: bool = False) -> None:
         """Add a row for each target."""
         self.rows += [Shim(target, make, everywhere) for target, make in makes.items()]
@@ -77,6 +81,14 @@ class Shims:
     def surround(self, function: Callable[[RecordingState], Iterator[None]]) -> None:
         """Enter the decorated generator before anything is replaced."""
         self.surroundings.append(contextmanager(function))
+
+
+def _is_there(target: str) -> bool:
+    try:
+        pkgutil.resolve_name(target)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def wrapper(function: Callable[..., Any], *given: Any) -> Make:
@@ -131,7 +143,7 @@ def need(owner: object, name: str) -> Any:
 
 
 def _missing(path: str) -> InputError:
-    return InputError.of(f"PyTorch {torch.__version__} has no {path}: recording was written for 2.13")
+    return InputError.of(f"PyTorch {torch.__version__} has no {path}: recording was written for 2.12 to 2.15")
 
 
 @contextmanager

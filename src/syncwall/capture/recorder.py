@@ -98,7 +98,7 @@ def _renumbered(call: Call, first: int, numbers: dict[int, int]) -> Call:
     )
 
 
-_SUPPORTED = ("2.13",)
+_SUPPORTED = ("2.12", "2.13", "2.14", "2.15")
 _ONLY = "a second step: this first one makes what others only use, such as optimizer states"
 
 

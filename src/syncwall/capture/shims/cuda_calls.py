@@ -59,6 +59,7 @@ DEVICE.replaces(
         "torch.cuda.set_device": answering(lambda state: setattr(state, "poses", True)),
         "torch.cuda.is_available": answering(lambda _: True),
         "torch.cuda.is_initialized": answering(lambda _: True),
+        "torch.cuda.is_current_stream_capturing": answering(lambda _: False),
         "torch.cuda.current_device": answering(lambda state: state.rank % 8),
         "torch.cuda.get_device_name": answering(lambda _: _PROPERTIES.name),
         "torch.cuda.get_device_capability": answering(lambda _: (_PROPERTIES.major, _PROPERTIES.minor)),

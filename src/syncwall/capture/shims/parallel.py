@@ -233,7 +233,10 @@ PARALLEL.replaces({f"torch._foreach_{name}": wrapper(_foreach, name) for name in
 
 # Pipeline stages vote, and send each other descriptions of tensors, before the first step; the
 # values never arrive here. What a stage hands on is kept for the recordings of later ones.
-@PARALLEL.wraps("torch.distributed.pipelining.schedules._PipelineSchedule._warmup_p2p")
+@PARALLEL.wraps_one(
+    "torch.distributed.pipelining.schedules._PipelineSchedule._warmup_p2p",
+    "torch.distributed.pipelining.schedules._PipelineSchedule._initialize_pipeline_distributed_state",
+)
 def _warmup(state: RecordingState, _: Any, __: Any, stages: list[Any], *___: object) -> None:
     for one in stages:
         state.pipeline = tuple(dist.get_process_group_ranks(one.group))
