@@ -12,6 +12,7 @@ IMPORT = re.compile(r"""^\s*(?:from|import) (\w+)|(?:import_module|find_spec)\("
 MODULES = {
     "pyyaml": "yaml",
     "markdown-it-py": "markdown_it",
+    "mlflow-skinny": "mlflow",
     "nvidia-ml-py": "pynvml",
     "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",

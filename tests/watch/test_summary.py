@@ -1,12 +1,13 @@
 """The step of a summary is one of training: what is beside it is told apart."""
 
-import json
+import os
 import time
 from pathlib import Path
 
 import pytest
 
 from syncwall.cause import Cause
+from syncwall.watch.events import RankFacts, to_json
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS
 from syncwall.watch.ranks import WatchedRank
@@ -32,8 +33,8 @@ def rank(tmp_path, monkeypatch):
         now = [10**12]
         monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
         ring = Ring(tmp_path / "rank-0-1.ring", 0)
-        facts = {"node": "a", "world": 1, "server": ""}
-        Path(tmp_path, "rank-0-1.json").write_text(json.dumps(facts), encoding="utf-8")
+        facts = RankFacts(0, os.getpid(), 1, "a", 0, 1, "", 1)
+        Path(tmp_path, "rank-0-1.json").write_bytes(to_json(facts))
         ring.mark(MarkKind.START)
         ring.mark(MarkKind.OPTIMIZER_END, 0.0, 1)
         for step in range(steps):
