@@ -5,9 +5,8 @@
 
 from syncwall.capture.shims.compiled_kernels import KERNELS
 from syncwall.capture.shims.cuda_calls import DEVICE
-from syncwall.capture.shims.evaluation import EVALUATION
 from syncwall.capture.shims.parallel import PARALLEL
 from syncwall.capture.shims.placeholders import VALUES
 from syncwall.capture.shims.process_groups import RANKS
 
-TABLES = (RANKS, DEVICE, VALUES, PARALLEL, KERNELS, EVALUATION)
+TABLES = (RANKS, DEVICE, VALUES, PARALLEL, KERNELS)
