@@ -6,19 +6,22 @@ import os
 import random
 import signal
 import struct
+import sys
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from syncwall.hosts import Place
 from syncwall.problems import InputError
 from syncwall.watch import rings
 from syncwall.watch.agent import Agent
-from syncwall.watch.attach import _made
+from syncwall.watch.attach import _describe, _made
 from syncwall.watch.events import Finding, FindingKind, from_json, to_json
 from syncwall.watch.exporters import said
 from syncwall.watch.judges import Thresholds
+from syncwall.watch.ranks import read_facts
 from syncwall.watch.relay import shifted
 from syncwall.watch.rings import MarkKind, Ring
 from syncwall.watch.summary import SNAPSHOT, Recent, Snapshot, SnapshotFile, read_snapshot, watched_here
@@ -103,6 +106,27 @@ def test_what_a_rank_says_of_itself_may_be_wrong(tmp_path, healthy, name):
     Ring(tmp_path / "rank-1-1.ring", 1, 64)
     (tmp_path / "rank-1-1.json").write_text(json.dumps(BAD_FACTS[name]))
     outlives(tmp_path)
+
+
+@pytest.mark.parametrize("name", BAD_FACTS)
+def test_a_run_beside_a_bad_file_is_still_shown(tmp_path, healthy, name):
+    (tmp_path / "rank-0-0.json").write_text(json.dumps(BAD_FACTS[name]))
+    recent = Recent()
+    Agent(tmp_path, [recent, SnapshotFile(recent, tmp_path)], QUICK).round()
+    assert [one.rank for one in read_snapshot(tmp_path).ranks] == [0]
+
+
+def test_a_ring_that_is_a_pipe_stops_nobody(tmp_path, healthy):
+    os.mkfifo(tmp_path / "rank-1-1.ring")
+    (tmp_path / "rank-1-1.json").write_text(json.dumps(FACTS))
+    outlives(tmp_path)
+
+
+def test_a_rank_with_an_endless_command_is_watched(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["train.py", *("\u20ac" * 1000 for _ in range(1000))])
+    _describe(tmp_path, Place(0, 1))
+    (path,) = tmp_path.glob("*.json")
+    assert read_facts(path).command[0] == "train.py"
 
 
 @pytest.mark.parametrize("name", BAD_TEXTS)

@@ -11,10 +11,12 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from syncwall.hosts import Place, host_name, place
+from syncwall.watch.events import RankFacts
 from syncwall.watch.place import EXPECT, folder, store_port
 from syncwall.watch.rings import MarkKind, Ring, leave_error
 from syncwall.watch.secret import attach_secret, share_secret
@@ -29,6 +31,9 @@ _LAUNCHERS: Final = frozenset(
         "deepspeed",
     }
 )
+_WORDS: Final = 32
+_LONGEST: Final = 200
+"""Of a command; whoever names a run needs no more."""
 _watching: Watching | None = None
 _expected: str | None = None
 """What the script says that the run should be like."""
@@ -155,19 +160,19 @@ def _environment() -> dict[str, str]:
 
 def _describe(home: Path, here: Place) -> None:
     """What the agent wants to know of this process, beside its ring."""
-    facts = {
-        "rank": here.rank,
-        "pid": os.getpid(),
-        "world": here.world,
-        "node": host_name(),
-        "node_rank": here.node_rank,
-        "nodes": here.nodes,
-        "store_host": here.address,
-        "store_port": store_port(os.environ),
-        "command": sys.orig_argv,
-        "server": os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
-    }
-    text = json.dumps(facts)
+    facts = RankFacts(
+        here.rank,
+        os.getpid(),
+        here.world,
+        host_name(),
+        here.node_rank,
+        here.nodes,
+        here.address,
+        store_port(os.environ),
+        os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
+        tuple(word[:_LONGEST] for word in sys.orig_argv[:_WORDS]),
+    )
+    text = json.dumps(asdict(facts))
     new = home / f"rank-{here.rank}-{os.getpid()}.new"
     new.write_text(text, encoding="utf-8")
     new.rename(new.with_suffix(".json"))

@@ -186,6 +186,8 @@ class RankFacts:
     store_port: int
     server: str = ""
     """Socket of torch's own worker server, if it has been started."""
+    command: tuple[str, ...] = ()
+    """Its words."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.rank < self.world and 0 <= self.node_rank < self.nodes <= self.world):

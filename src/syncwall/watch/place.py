@@ -1,8 +1,8 @@
 """The folder that the ranks of a node share with their agent: found, locked, cleaned up.
 
-Holds `folder`, `homes` and `store_port`, with the names of variables; `Lock`, which an agent and
-its command hold while they live, `ensure_agent` and `agent_command`; and `sweep`, which removes
-folders that nobody needs any more: whoever is killed cannot clean up after itself. A folder goes
+Holds `folder`, `homes`, `open_plain` and `store_port`, with the names of variables; `Lock`, which
+an agent and its command hold while they live, `ensure_agent` and `agent_command`; and
+`remove_leftovers`, which removes folders that nobody needs any more: whoever is killed cannot clean up after itself. A folder goes
 only if it is this user's, an agent has lived in it, and all its processes are gone: the kernel lets
 go of their locks when they die, and ranks have left their process ids.
 """
@@ -46,6 +46,11 @@ def homes() -> list[Path]:
     """Where folders of rings are: in shared memory if there is some, else among temporary files."""
     memory = Path("/dev/shm")  # noqa: S108 - folders in it are the user's alone
     return [*([memory] if os.access(memory, os.W_OK) else []), Path(tempfile.gettempdir())]
+
+
+def open_plain(path: Path) -> int:
+    """A descriptor to read a file of a job; OSError for a link, and no waiting for a pipe."""
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def store_port(environment: Mapping[str, str]) -> int:

@@ -34,6 +34,7 @@ from syncwall.watch.events import (
     from_json,
 )
 from syncwall.watch.judges import THRESHOLDS, Thresholds
+from syncwall.watch.place import open_plain
 from syncwall.watch.rings import (
     EPOCH_NS,
     NOTES,
@@ -200,6 +201,14 @@ def _collective(trace: dict[str, Any]) -> list[str]:
 
 _MOST_BYTES: Final = 1 << 16
 """Of what a rank says of itself."""
+
+
+def read_facts(path: Path) -> RankFacts:
+    """What a rank says of itself; OSError or ValueError if that is nothing that can be used."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        return from_json(RankFacts, file.read(_MOST_BYTES))
+
+
 _KEPT: Final = 8
 """Windows of a rank; whoever judges keeps more."""
 
@@ -211,8 +220,7 @@ class WatchedRank:
         """ValueError if the ring is none, OSError if it is gone."""
         self._reader, self._limits = RingReader(path), limits
         self.path = path
-        with path.with_suffix(".json").open("rb") as file:
-            self.facts = from_json(RankFacts, file.read(_MOST_BYTES))
+        self.facts = read_facts(path.with_suffix(".json"))
         self.rank, self.pid = self._reader.rank, self._reader.pid
         if (self.rank, self.pid) != (self.facts.rank, self.facts.pid):
             raise ValueError("its ring is of another process")

@@ -30,6 +30,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+from syncwall.watch.place import open_plain
+
 
 class RingNote(IntEnum):
     """Numbers of notes; part of the format of marks."""
@@ -212,7 +214,7 @@ class RingReader:
 
     def __init__(self, path: Path) -> None:
         """ValueError if it is no ring of this version, OSError if it cannot be read."""
-        self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._file = open_plain(path)
         try:
             header = self._bytes(0, _HEADER_BYTES)
             magic, version, slots, pid, rank, clock_ns, _, _, _ = _HEADER.unpack_from(header)
@@ -220,7 +222,7 @@ class RingReader:
                 raise ValueError(f"{path}: no ring of marks of version {VERSION}")
             if os.fstat(self._file).st_size != _HEADER_BYTES + slots * _SLOT.size or not slots:
                 raise ValueError(f"{path}: its size is not that of {slots} marks")
-        except ValueError:
+        except (OSError, ValueError):
             self.close()
             raise
         self.pid: int = pid
@@ -301,7 +303,7 @@ def leave_error(ring: Path, error: BaseException) -> None:
 def read_error(ring: Path) -> str:
     """What `leave_error` has left: type and first line, no character that moves a cursor."""
     try:
-        file = os.open(ring.with_suffix(_ERROR), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_plain(ring.with_suffix(_ERROR))
     except OSError:
         return ""
     try:

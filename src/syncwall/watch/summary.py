@@ -6,7 +6,6 @@ listener that keeps it beside the rings for terminals and pages of the same mach
 `read_snapshot` and `watched_here`; `Summary` and `summary_of`, the job after its end.
 """
 
-import json
 import os
 import stat
 import time
@@ -38,8 +37,8 @@ from syncwall.watch.events import (
 )
 from syncwall.watch.findings import Findings
 from syncwall.watch.job_state import JobStatus, Writer, job_name, job_status
-from syncwall.watch.place import homes
-from syncwall.watch.ranks import WatchedRank
+from syncwall.watch.place import homes, open_plain
+from syncwall.watch.ranks import WatchedRank, read_facts
 from syncwall.watch.speed import is_pause
 
 
@@ -304,15 +303,15 @@ class SnapshotFile:
 def name_in(home: Path) -> str:
     """The command of a rank that has left it in a folder."""
     for path in home.glob("rank-*.json"):
-        with suppress(OSError, ValueError, KeyError):
-            return job_name(json.loads(path.read_text("utf-8"))["command"])
+        with suppress(OSError, ValueError):
+            return job_name(read_facts(path).command)
     return ""
 
 
 def read_snapshot(home: Path) -> Snapshot:
     """The latest of a folder; InputError if there is none, or a link to something else."""
     try:
-        file = os.open(home / SNAPSHOT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_plain(home / SNAPSHOT)
         with os.fdopen(file, "rb") as opened:
             if opened.seekable() and os.fstat(file).st_size <= _MOST_BYTES:
                 return from_json(Snapshot, opened.read(_MOST_BYTES))
