@@ -12,9 +12,8 @@ from syncwall.answer.gap import Gap
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
 from syncwall.explain.collective_benchmarks import UNPRICED, Judgement, of_nccl_tests
-from syncwall.explain.failures import Failure
+from syncwall.explain.failures import Failure, gib
 from syncwall.explain.logs import blocking
-from syncwall.explain.memory import gib
 from syncwall.explain.readers import readers
 from syncwall.explain.series import FEWEST
 from syncwall.explain.stragglers import Slowdown

@@ -1,8 +1,8 @@
 """What ended a job: the root among what its logs say, and what followed from it.
 
-Holds `Failure`, `FollowedBy` and `find_failure`. The root is the deepest cause (hardware before a program's
-own error, that before a process that was killed, and that before ranks that wait for others), of
-equally deep ones the first in time.
+Holds `Failure`, `FollowedBy`, `find_failure`, `is_fragmented` and `gib`. The root is the deepest
+cause (hardware before a program's own error, that before a process that was killed, and that before
+ranks that wait for others), of equally deep ones the first in time.
 """
 
 import re
@@ -271,10 +271,10 @@ def _out_of_memory(root: FailureEvent) -> tuple[str, str]:
     if memory is None:
         return root.cause, f"{who} ran out of GPU memory: {tried} more were asked for"
     held = (
-        f"{_gib(memory.allocated)} in tensors, {_gib(memory.unused)} held unused by PyTorch, "
-        f"{memory.others / _GIB:.3g} GiB by others and CUDA, {_gib(memory.free)} free"
+        f"{gib(memory.allocated)} in tensors, {gib(memory.unused)} held unused by PyTorch, "
+        f"{memory.others / _GIB:.3g} GiB by others and CUDA, {gib(memory.free)} free"
     )
-    what = f"{who} ran out of GPU memory: {tried} more did not fit into {_gib(memory.capacity)} ({held})"
+    what = f"{who} ran out of GPU memory: {tried} more did not fit into {gib(memory.capacity)} ({held})"
     if memory.others >= _SHARED * memory.capacity and memory.free + memory.others >= memory.tried:
         return "GPU shared with other processes", what
     pool = memory.allocated + memory.unused
@@ -288,7 +288,7 @@ def is_fragmented(unused: float, pool: float) -> bool:
     return pool > 0 and unused >= _FRAGMENTED * pool
 
 
-def _gib(count: float) -> str:
+def gib(count: float) -> str:
     """As PyTorch writes it."""
     return f"{count / _GIB:.2f} GiB"
 

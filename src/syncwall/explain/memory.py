@@ -1,13 +1,13 @@
 """What a memory snapshot of PyTorch shows: memory that ran out, fragments, and what would need less.
 
-Holds `memory_findings`, `memory_words` and `gib`. That a snapshot holds much is no fault: only an
+Holds `memory_findings` and `memory_words`. That a snapshot holds much is no fault: only an
 allocation that failed is.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from syncwall.explain.failures import is_fragmented
+from syncwall.explain.failures import gib, is_fragmented
 from syncwall.explain.finding import Finding
 from syncwall.read.failure_text import failure_causes
 from syncwall.read.memory_snapshot import DeviceMemory, MemorySnapshot
@@ -16,11 +16,6 @@ from syncwall.units import plural
 _ACTIVATIONS: Final = "forward pass (activations)"
 _FULL: Final = "GPU out of memory"
 _FRAGMENTED: Final = "GPU memory fragmented"
-
-
-def gib(count: float) -> str:
-    """As PyTorch writes it."""
-    return f"{count / 2**30:.2f} GiB"
 
 
 def memory_words(found: MemorySnapshot) -> str:
