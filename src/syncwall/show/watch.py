@@ -16,7 +16,7 @@ from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Expectation, Finding, Group, RankState, grouped
 from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
-from syncwall.watch.verdict import Bound, RunVerdict, run_verdict
+from syncwall.watch.verdict import Bound, RunVerdict, verdict_at_end, verdict_now
 
 
 def watch_view(
@@ -35,7 +35,7 @@ def watch_view(
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
-    blocks += _next(run_verdict(found.seconds, found.held, found.steps))
+    blocks += _next(verdict_at_end(found))
     blocks += findings_table(found.findings)
     notes = [sentence(note) for note in found.notes]
     if found.lost_marks:
@@ -53,7 +53,7 @@ def _end_verdict(found: Summary, code: int) -> Iterator[str]:
     else:
         tokens = f", {found.tokens_per_s:,.0f} tokens/s" if found.tokens_per_s else ""
         yield f"{plural(found.steps, 'step')} of {duration(found.step_s)} each{tokens}"
-        if (bound := run_verdict(found.seconds, found.held, found.steps)) is not None:
+        if (bound := verdict_at_end(found)) is not None:
             yield str(bound).capitalize()
         if beside := _beside(found):
             yield f"Beside the steps: {beside}"
@@ -129,7 +129,7 @@ def live_view(found: Snapshot, status: JobStatus) -> View:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step goes", found.seconds, least=least))
     blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
-    blocks += _next(_bound_now(found))
+    blocks += _next(verdict_now(found))
     blocks += findings_table(found.findings)
     blocks += _ranks(found, status)
     blocks += _curves(found)
@@ -141,22 +141,19 @@ def live_view(found: Snapshot, status: JobStatus) -> View:
     return View(f"Live: {found.name or found.node}", tuple(blocks))
 
 
-def _bound_now(found: Snapshot) -> RunVerdict | None:
-    """What holds the run up now, over its latest steps."""
-    return run_verdict(found.seconds, found.findings, len(found.steps))
-
-
 def _live_verdict(found: Snapshot, status: JobStatus) -> Iterator[str]:
     if status.reason:
         yield sentence(status.reason)[:-1]
     elif found.step_s is None:
         yield "The first steps have not been made yet"
     else:
-        bound = _bound_now(found)
-        if bound is None or bound.bound is Bound.COMPUTE:
+        bound = verdict_now(found)
+        if bound is None:
+            yield f"Not judged yet: {plural(len(found.steps), 'step')} so far"
+            return
+        if bound.bound is Bound.COMPUTE:
             yield "Nothing is wrong"
-        if bound is not None:
-            yield str(bound).capitalize()
+        yield str(bound).capitalize()
 
 
 def _figures(found: Snapshot, status: JobStatus) -> list[Block]:

@@ -1,7 +1,7 @@
 """What holds a run up, without anybody having said what it should be like.
 
-Holds `Bound`, `RunVerdict` and `run_verdict`. Thresholds and advice are those of `explain`; agents do
-not load this.
+Holds `Bound`, `RunVerdict`, `run_verdict`, and with it `verdict_at_end` and `verdict_now`. Thresholds
+and advice are those of `explain`; agents do not load this.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +14,7 @@ from syncwall.explain.traces.rank_comparison import NEXT
 from syncwall.explain.verdict import COSTLY, FEW_STEPS
 from syncwall.public import published
 from syncwall.watch.events import Finding, FindingKind, Group, grouped
+from syncwall.watch.summary import Snapshot, Summary
 
 
 class Bound(StrEnum):
@@ -85,3 +86,13 @@ def run_verdict(seconds: Mapping[Cause, float], findings: Iterable[Finding], ste
         return RunVerdict(bound, share, what, advice)
     share = spent.get(Group.COMPUTE, 0.0) / step_s
     return RunVerdict(Bound.COMPUTE, share, "is its forward and backward pass and optimizer", _COMPARE)
+
+
+def verdict_at_end(found: Summary) -> RunVerdict | None:
+    """Over all steps, with the findings that held to the end."""
+    return run_verdict(found.seconds, found.held, found.steps)
+
+
+def verdict_now(found: Snapshot) -> RunVerdict | None:
+    """Over the latest steps, with the findings that hold."""
+    return run_verdict(found.seconds, found.findings, len(found.steps))

@@ -10,7 +10,7 @@ from syncwall.watch.baseline import Comparison
 from syncwall.watch.events import Group, grouped
 from syncwall.watch.job_state import JobStatus
 from syncwall.watch.summary import Snapshot, Summary
-from syncwall.watch.verdict import RunVerdict, run_verdict
+from syncwall.watch.verdict import RunVerdict, verdict_at_end, verdict_now
 
 
 @published(
@@ -46,7 +46,7 @@ class WatchedRun:
     @property
     def verdict(self) -> RunVerdict | None:
         """What held the run up; null of fewer than five steps."""
-        return run_verdict(self.summary.seconds, self.summary.held, self.summary.steps)
+        return verdict_at_end(self.summary)
 
 
 @published(
@@ -83,7 +83,7 @@ class LiveRun:
     @property
     def verdict(self) -> RunVerdict | None:
         """What holds the run up now; null of fewer than five steps."""
-        return run_verdict(self.snapshot.seconds, self.snapshot.findings, len(self.snapshot.steps))
+        return verdict_now(self.snapshot)
 
     @property
     def loss(self) -> float | None:
