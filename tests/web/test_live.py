@@ -1,12 +1,12 @@
 """The Live page: runs of this user on this machine, and nothing else of the disk."""
 
-import json
 import os
 import time
 from dataclasses import replace
 
 import pytest
 
+from syncwall.watch.events import RankFacts, to_json
 from syncwall.watch.job_state import Writer
 from syncwall.watch.summary import SNAPSHOT, SnapshotFile, read_snapshot, watched_here
 from syncwall.web.answers.explanation import shown
@@ -22,8 +22,9 @@ def memory(tmp_path, monkeypatch):
 def written(memory, name="syncwall-0-job"):
     home = memory / name
     home.mkdir()
-    facts = {"command": ["python", "-u", "/home/me/train.py", "--lr", "1"]}
-    (home / "rank-0-7.json").write_text(json.dumps(facts))
+    command = ("python", "-u", "/home/me/train.py", "--lr", "1")
+    facts = RankFacts(0, 7, 1, "node-a", 0, 1, "", 1, command=command)
+    (home / "rank-0-7.json").write_bytes(to_json(facts))
     recent = lives.recent()
     assert recent.live is not None
     SnapshotFile(recent, home).round(recent.live)
