@@ -25,6 +25,15 @@ def visible(text: str) -> str:
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
+_SAID: Final = 200
+"""Characters of an exception: a store names every key that it did not find."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says first, or its kind."""
+    return str(error).partition("\n")[0][:_SAID] or type(error).__name__
+
+
 Spelling = Callable[[str], str]
 """How a key such as "layout.tp" is written: `--layout.tp` on a command line."""
 _OPTION: Final = re.compile("\ue000([^\ue001]*)\ue001")

@@ -74,5 +74,5 @@ def test_a_load_is_told_in_words(monkeypatch):
     said = "7 threads on 2 cores, CPU pressure 80%, 5% stolen by the hypervisor, others that run: "
     assert str(load) == f"{said}stress (4), gcc"
     assert not HostLoad(2, 1, 0.05).is_busy
-    monkeypatch.setattr(cores, "_read", lambda *_: "")
+    monkeypatch.setattr(cores, "kernel_text", lambda *_: "")
     assert HostWatch().load(NOW_S) == HostLoad(os.cpu_count() or 1)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from syncwall.problems import first_line
 from syncwall.watch.cores import HostWatch
 from syncwall.watch.devices import Devices, judged_devices
 from syncwall.watch.events import Finding, NodeReport, RankState, StepRecord, to_json
@@ -32,8 +33,6 @@ from syncwall.watch.summary import Listener, Live, Summary, summary_of
 
 _LEAVES_AFTER_S: Final = 10.0
 """Without a living rank: torchrun starts ranks anew within seconds."""
-_SAID: Final = 200
-"""Characters of an error."""
 _CLOCKS_DIFFER_S: Final = 2.0
 """More than a report is under way; the order of deaths wants times as they are."""
 _TOLD: Final = 4
@@ -80,10 +79,7 @@ class Agent:
         idle_since_s = time.monotonic()
         next_s = time.monotonic()
         while True:
-            try:
-                self.round()
-            except Exception as error:  # noqa: BLE001 - the next one may go well
-                self._note(f"not all was judged: {type(error).__name__}: {_line(error)}")
+            self._try_round()
             if self._processes.alive:
                 idle_since_s = time.monotonic()
             elif self.shall_end:
@@ -97,6 +93,12 @@ class Agent:
             next_s = max(next_s + self._limits.poll_s, time.monotonic())
             self._processes.wait(next_s - time.monotonic())
         return self.end()
+
+    def _try_round(self) -> None:
+        try:
+            self.round()
+        except Exception as error:  # noqa: BLE001 - the next one may go well
+            self._note(f"not all was judged: {type(error).__name__}: {first_line(error)}")
 
     def round(self) -> Live:
         """One look at everything."""
@@ -124,7 +126,7 @@ class Agent:
             if before is None or not before.process.is_over:
                 self._states[path] = one.state(self._processes, before, now_s)
         except Exception as error:  # noqa: BLE001 - whatever its ring holds, others are watched
-            self._note(f"rank {one.rank} is not watched any more: {_line(error)}")
+            self._note(f"rank {one.rank} is not watched any more: {first_line(error)}")
             self._states.pop(path, None)
             self.ended.append(self.ranks.pop(path))
             return []
@@ -132,7 +134,7 @@ class Agent:
 
     def end(self) -> Summary:
         """The summary, after a last look; rings that nobody writes any more are removed."""
-        self.round()
+        self._try_round()
         for text in self._missing():
             self._note(text)
         found = summary_of([*self.ended, *self.ranks.values()], self.findings, clock_s() - self._started_s)
@@ -140,7 +142,7 @@ class Agent:
         if self._relay is not None:
             self._relay.stop()
         for path, one in self.ranks.items():
-            if self._states[path].process.is_over:
+            if path in self._states and self._states[path].process.is_over:
                 one.close()
         return found
 
@@ -159,7 +161,7 @@ class Agent:
         try:
             found = WatchedRank(path, self._limits)
         except Exception as error:  # noqa: BLE001 - whatever it holds, others are watched
-            self._note(f"{path.name} cannot be read: {_line(error)}")
+            self._note(f"{path.name} cannot be read: {first_line(error)}")
             return
         for old in [p for p, one in self.ranks.items() if one.rank == found.rank]:
             self._states.pop(old, None)  # the rank was started anew
@@ -247,11 +249,6 @@ class Agent:
             for found in one.findings
             if found.key not in known
         )
-
-
-def _line(error: Exception) -> str:
-    """What it says first."""
-    return str(error).partition("\n")[0][:_SAID] or type(error).__name__
 
 
 def _names(home: Path) -> list[str]:

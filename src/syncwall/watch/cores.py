@@ -1,9 +1,9 @@
 """What keeps ranks from the cores of their host, as the kernel tells it.
 
-Holds `CoreWait` (how long a process had to wait for a core, from its threads' `schedstat`), `HostLoad`
-(the load of a host at one moment) and `HostWatch`, which reads it now and then from
-`/proc/pressure/cpu`, `/proc/loadavg` and `/proc/stat`. Where the kernel does not say something, it is
-not known, and that is no zero.
+Holds `kernel_text` and `process_stat`; `CoreWait` (how long a process had to wait for a core, from its
+threads' `schedstat`), `HostLoad` (the load of a host at one moment) and `HostWatch`, which reads it now
+and then from `/proc/pressure/cpu`, `/proc/loadavg` and `/proc/stat`. Where the kernel does not say
+something, it is not known, and that is no zero.
 """
 
 import os
@@ -24,7 +24,8 @@ _NAMED: Final = 3
 """Programs of a busy host."""
 
 
-def _read(path: str, limit: int = 4096) -> str:
+def kernel_text(path: str, limit: int = 4096) -> str:
+    """What a small file of the kernel says; empty if it says nothing."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -35,6 +36,11 @@ def _read(path: str, limit: int = 4096) -> str:
         return ""
     finally:
         os.close(file)
+
+
+def process_stat(pid: int) -> str:
+    """State of a process and what follows; empty if there is no such process."""
+    return kernel_text(f"/proc/{pid}/stat").rpartition(") ")[2]
 
 
 class CoreWait:
@@ -68,7 +74,7 @@ class CoreWait:
     def _each(self) -> Iterator[tuple[str, int]]:
         with suppress(OSError):
             for name in os.listdir(self._folder)[:_THREADS]:  # noqa: PTH208 - paths are slow to make
-                fields = _read(f"{self._folder}/{name}/schedstat", 128).split()
+                fields = kernel_text(f"{self._folder}/{name}/schedstat", 128).split()
                 if len(fields) == 3 and fields[1].isdigit():
                     yield name, int(fields[1])
 
@@ -135,10 +141,10 @@ class HostWatch:
         if self._load is not None and 0 <= passed_s < _EVERY_S:
             return self._load
         cores = os.cpu_count() or 1
-        running = _read("/proc/loadavg").split("/")[0].split()[-1:]
+        running = kernel_text("/proc/loadavg").split("/")[0].split()[-1:]
         count = int(running[0]) if running and running[0].isdigit() else None
         before_s = self.stolen_s
-        fields = _read("/proc/stat", 512).split("\n", 1)[0].split()
+        fields = kernel_text("/proc/stat", 512).split("\n", 1)[0].split()
         if len(fields) > 8 and fields[8].isdigit():
             self.stolen_s = int(fields[8]) * self._tick_s / cores
         stolen = (self.stolen_s - before_s) / passed_s if self._load and passed_s > 0 else None
@@ -152,7 +158,7 @@ class HostWatch:
 
 
 def _pressure() -> float | None:
-    for word in _read("/proc/pressure/cpu").split():
+    for word in kernel_text("/proc/pressure/cpu").split():
         name, _, value = word.partition("=")
         if name == "avg10":
             with suppress(ValueError):
@@ -166,7 +172,7 @@ def _programs(own: Collection[int]) -> tuple[str, ...]:
     with suppress(OSError):
         for pid in os.listdir("/proc"):  # noqa: PTH208
             if pid.isdigit() and int(pid) not in own:
-                head, _, tail = _read(f"/proc/{pid}/stat", 512).rpartition(") ")
+                head, _, tail = kernel_text(f"/proc/{pid}/stat", 512).rpartition(") ")
                 if tail[:1] == "R":
                     names["".join(c for c in head.partition("(")[2] if c.isprintable())] += 1
     return tuple(f"{name} ({count})" if count > 1 else name for name, count in names.most_common(_NAMED))

@@ -15,7 +15,6 @@ Nothing here may change what a training computes, synchronise, communicate, or r
 - Forward: the model is found once, among all modules, when its optimizer has made two steps.
 """
 
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -105,14 +104,9 @@ def attach_brackets(rows: Iterable[Bracket], watching: Watching) -> None:
 def _attach_bracket(watching: Watching, row: Bracket, module: ModuleType) -> None:
     within, _, name = row.name.rpartition(".")
     owner = getattr(module, within, None) if within else module
-    if not watching.patches.replace(owner, name, partial(_between, watching, row)):
-        if row.missing is not None:
-            watching.note(row.missing)
-        return
-    again = sys.modules.get(row.again)
-    if hasattr(again, name):
-        new = getattr(owner, name)
-        watching.patches.replace(again, name, lambda _: new)
+    is_there = watching.patches.replace(owner, name, partial(_between, watching, row), row.again)
+    if not is_there and row.missing is not None:
+        watching.note(row.missing)
 
 
 def _between(watching: Watching, row: Bracket, function: Function) -> Function:

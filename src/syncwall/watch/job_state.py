@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from syncwall.watch.cores import process_stat
 from syncwall.watch.events import Finding, RankState
 
 
@@ -102,11 +103,8 @@ def _since_boot_s() -> float:
 
 def _started(pid: int) -> int | None:
     """When a process was started, in ticks since the boot; None for one that is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in ("Z", "X") else int(fields[19])
+    fields = process_stat(pid).split()
+    return None if not fields or fields[0] in ("Z", "X") else int(fields[19])
 
 
 _HEARD_S: Final = 3.0

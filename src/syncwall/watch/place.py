@@ -2,9 +2,10 @@
 
 Holds `folder`, `homes`, `open_plain` and `store_port`, with the names of variables; `Lock`, which
 an agent and its command hold while they live, `ensure_agent` and `agent_command`; and
-`remove_leftovers`, which removes folders that nobody needs any more: whoever is killed cannot clean up after itself. A folder goes
-only if it is this user's, an agent has lived in it, and all its processes are gone: the kernel lets
-go of their locks when they die, and ranks have left their process ids.
+`remove_leftovers`, which removes folders that nobody needs any more: whoever is killed cannot clean
+up after itself. A folder goes only if it is this user's, an agent has lived in it, and all its
+processes are gone: the kernel lets go of their locks when they die, and ranks have left their
+process ids.
 """
 
 import fcntl

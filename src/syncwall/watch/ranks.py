@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from syncwall.cause import Cause
-from syncwall.watch.cores import CoreWait
+from syncwall.watch.cores import CoreWait, process_stat
 from syncwall.watch.events import (
     TIMES_OF_A_STEP,
     Process,
@@ -120,7 +120,7 @@ class ProcessWatch:
         """What the kernel says now; only a pidfd says in which order processes end."""
         if pid in self.died:
             return Process.DEAD
-        return Process.STOPPED if _stat(pid)[:1] in ("T", "t") else Process.RUNNING
+        return Process.STOPPED if process_stat(pid)[:1] in ("T", "t") else Process.RUNNING
 
     @property
     def alive(self) -> int:
@@ -128,29 +128,15 @@ class ProcessWatch:
         return len(self._files)
 
 
-def _stat(pid: int) -> str:
-    """State and what follows; empty if there is no such process."""
-    try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return ""
-    try:
-        return os.read(file, 4096).decode(errors="replace").rpartition(") ")[2]
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
-
-
 def _exit_status(pid: int) -> int | None:
     """Of a process that has ended and that its parent has not asked for yet."""
-    fields = _stat(pid).split()
+    fields = process_stat(pid).split()
     return int(fields[-1]) if fields and fields[0] == "Z" else None
 
 
 def doing(pid: int) -> str:
     """What the main thread of a process does: computes, or sleeps and where in the kernel."""
-    letter = _stat(pid)[:1]
+    letter = process_stat(pid)[:1]
     if letter == "R":
         return "its main thread computes"
     if letter == "D":

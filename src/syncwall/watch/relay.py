@@ -21,6 +21,7 @@ from math import isqrt
 from typing import Any, Final, Generic, TypeVar
 
 from syncwall.hosts import LOOPBACK
+from syncwall.problems import first_line
 from syncwall.watch.events import (
     GroupReport,
     NodeReport,
@@ -237,8 +238,6 @@ class _Keys(Generic[Report]):
 _TIMEOUT_S: Final = 5.0
 _JOIN_S: Final = 300.0
 """For the first node to come up."""
-_SAID: Final = 200
-"""Characters of an error: a store names every key that it did not find."""
 _FILES: Final = 256
 """That an agent may open beside the connections of the others."""
 _BACKLOG: Final = 1024
@@ -339,8 +338,7 @@ def _is_loopback(address: object) -> bool:
 
 
 def _no_relay(error: Exception) -> str:
-    said = str(error).partition("\n")[0]
-    return f"no relay between nodes: {type(error).__name__}: {said[:_SAID]}"
+    return f"no relay between nodes: {type(error).__name__}: {first_line(error)}"
 
 
 def room_for(nodes: int) -> str:

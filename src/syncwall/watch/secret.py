@@ -62,10 +62,7 @@ def attach_secret(watching: Watching, home: Callable[[], Path]) -> None:
         return init_process_group
 
     def attach(module: ModuleType) -> None:
-        watching.patches.replace(module, "init_process_group", made)
-        around = sys.modules.get("torch.distributed")
-        if around is not None and hasattr(around, "init_process_group"):
-            watching.patches.replace(around, "init_process_group", lambda _: module.init_process_group)
+        watching.patches.replace(module, "init_process_group", made, "torch.distributed")
 
     watching.patches.when_imported(_C10D, attach)
 

@@ -17,7 +17,7 @@ from queue import Full, Queue
 from threading import Thread
 from typing import Any, Final, NamedTuple, Protocol
 
-from syncwall.problems import InputError, did_you_mean
+from syncwall.problems import InputError, did_you_mean, first_line
 from syncwall.watch.events import Finding, grouped
 from syncwall.watch.place import folder
 from syncwall.watch.summary import Live, Recent, Snapshot, name_in, read_snapshot
@@ -249,8 +249,7 @@ class Tracking:
             if tracker is not None:
                 tracker.close()
         except Exception as error:  # noqa: BLE001 - whatever a service does, the ranks are watched
-            said = str(error).partition("\n")[0]
-            self._say(f"takes no figures: {type(error).__name__}: {said}")
+            self._say(f"takes no figures: {type(error).__name__}: {first_line(error)}")
             while self._waiting.get() is not None:
                 pass
 

@@ -29,8 +29,11 @@ class AppliedPatches:
         self._before: list[tuple[Any, str, Any, Any]] = []
         self._finders: list[AfterImport] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> bool:
-        """Put `make(function)` in the place of a function; False if there is none."""
+    def replace(self, owner: Any, name: str, make: Callable[[Function], Function], again: str = "") -> bool:
+        """Put `make(function)` in the place of a function; False if there is none.
+
+        `again` is a module that has it a second time.
+        """
         function = getattr(owner, name, None)
         if not callable(function):
             return False
@@ -38,6 +41,9 @@ class AppliedPatches:
         own = vars(owner).get(name, _MISSING)
         setattr(owner, name, new)
         self._before.append((owner, name, new, own))
+        around = sys.modules.get(again)
+        if hasattr(around, name):
+            self.replace(around, name, lambda _: new)
         return True
 
     def when_imported(self, name: str, action: Callable[[ModuleType], object]) -> None:
