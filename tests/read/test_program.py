@@ -115,6 +115,11 @@ RANK = ("ranks", 0)
             ["attention", dict.fromkeys(("batch", "heads", "q_len", "kv_len", "head_dim", "v_dim"), 0)],
         ),
         (("tasks", 0), ["convolution", {"m": 0, "n": 0, "k": 0, "bytes": 0}]),
+        *(
+            (("tasks", 0), ["collective", {"kind": "broadcast", "bytes": 8, "group": 0, field: 0}])
+            for field in ("calls", "copies", "domains")
+        ),
+        (("tasks", 0), ["elementwise", {"bytes": 8, "eager": 0.5}]),
         (("groups", 0), ["xy", 1, 1]),
         (("tasks", 0), ["gem", {}]),
         (("tasks", 0), ["gemm", {"m": 1}]),

@@ -147,6 +147,12 @@ def test_ranks_that_wait_for_each_other_are_named():
         program_time(Program(16, (first, second)), prices())
 
 
+def test_a_message_that_nobody_takes_is_named():
+    itself = Call("send", Message(1.0, 0, 0), "messages")
+    with pytest.raises(ValueError, match="rank 0 waits forever for send"):
+        program_time(program(itself), prices())
+
+
 def test_recomputation_and_the_optimizer_have_their_lines():
     calls = (kernel(1.0, phase=StepPhase.RECOMPUTE), kernel(2.0, phase=StepPhase.FINISH))
     found = program_time(program(*calls), prices())

@@ -1,7 +1,9 @@
 """The page for recorded programs says what `predict --work` says, and runs nobody's code."""
 
 import gzip
+import json
 import pickle
+import time
 from base64 import b64encode
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe import lookup
+from syncwall.problems import InputError
+from syncwall.read.recorded_program import program_in
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "capture" / "hybrid.work.json.gz"
 
@@ -55,6 +59,43 @@ def test_other_files_are_refused_in_words(client, data, reason):
     assert answer.status_code == 422
     assert reason in answer.json()["problems"][0]["what"]
     assert not Path("/tmp/never").exists()
+
+
+def many_calls(rounds):
+    """The recording with the calls of its longest block again and again, in a few kilobytes."""
+    value = json.loads(gzip.decompress(PROGRAM.read_bytes()))
+    rank = value["ranks"][0]
+    length = sum(block[0] * block[1] for block in rank["blocks"])
+    rank["blocks"] += [[1, rounds]]
+    for column in ("name", "task", "stream", "phase"):
+        rank[column].append(0)
+    rank["after"].append([])
+    for column, row in (("where", [0, 0]), ("reads", []), ("writes", [])):
+        rank[column] = rank[column][:length] + [row] * rounds
+    return gzip.compress(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(("rounds", "reason"), [(100_000, "values"), (20_000, "syncwall predict --work")])
+def test_small_files_cannot_cost_much(client, rounds, reason):
+    """100,000 calls in 7 kB took 12 s; now as many are taken as are priced, with their changes, in 2 s."""
+    data = many_calls(rounds)
+    assert len(data) < 20_000
+    answer = asked(client, data)
+    assert answer.status_code == 422
+    assert reason in answer.json()["problems"][0]["what"]
+
+
+@pytest.mark.parametrize(
+    ("part", "row"), [("held", ["other", "", 1]), ("tasks", ["elementwise", {"bytes": 8}])]
+)
+def test_long_lists_of_anything_else_are_refused(client, part, row):
+    value = json.loads(gzip.decompress(PROGRAM.read_bytes()))
+    (value["ranks"][0] if part == "held" else value)[part] += [row] * 500_000
+    before = time.process_time()
+    with pytest.raises(InputError, match="values"):
+        program_in(gzip.compress(json.dumps(value).encode()), "held")
+    assert time.process_time() - before < 1.0
+    assert asked(client, gzip.compress(json.dumps(value).encode())).status_code == 422
 
 
 def test_what_is_no_base64_a_path_or_too_large_is_refused(client):

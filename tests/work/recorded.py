@@ -121,7 +121,7 @@ _tasks = st.one_of(
     st.builds(Convolution, *(_dimensions for _ in range(5)), st.sampled_from(Dtype)),
     st.builds(Elementwise, _sizes, kind=_words, is_fused=st.booleans()),
     st.builds(Kernel, _sizes, _sizes),
-    st.builds(Collective, st.sampled_from(["all-reduce", "gather"]), _sizes, _groups, _sizes),
+    st.builds(Collective, st.sampled_from(["all-reduce", "gather"]), _sizes, _groups, _dimensions),
     st.builds(Message, _sizes, st.integers(0, 99), st.integers(0, 99)),
     st.builds(Offload, _sizes, _sizes),
 )

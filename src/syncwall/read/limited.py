@@ -278,7 +278,7 @@ def without_launcher(text: str) -> str:
     return text[found.end() :] if found else text
 
 
-_MOST_VALUES: Final = 4_000_000
+MOST_VALUES: Final = 4_000_000
 """An empty list, the worst, takes 64 bytes beside the 3 characters of its text."""
 
 
@@ -290,10 +290,10 @@ def plain_text(value: Any, most: int = 200) -> str:
     return str(value)[:most] if isinstance(value, str | int | float) else ""
 
 
-def whole_json(raw: bytes, file: str, kind: str) -> Any:
+def whole_json(raw: bytes, file: str, kind: str, most_values: int = MOST_VALUES) -> Any:
     """The value in `raw`; InputError if it is not JSON, or larger than anything of its `kind`."""
-    if raw.count(b",") > _MOST_VALUES:
-        raise InputError.of(f"holds more than {_MOST_VALUES:,} values, too many for {kind}", file=file)
+    if raw.count(b",") > most_values:
+        raise InputError.of(f"holds more than {most_values:,} values, too many for {kind}", file=file)
     try:
         return json.loads(raw)
     except RecursionError:

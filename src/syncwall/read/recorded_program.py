@@ -7,17 +7,21 @@ The file may be a stranger's: every number is checked before it is used.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import is_dataclass
 from functools import cache
 from io import BytesIO
+from itertools import accumulate, chain
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from syncwall.describe.choice import Dtype
 from syncwall.problems import InputError
-from syncwall.read.limited import LimitedStream, UnpackLimits, limited, open_limited, whole_json
+from syncwall.read.limited import MOST_VALUES, LimitedStream, UnpackLimits, limited, open_limited, whole_json
 from syncwall.work.block import AnyTask, StepPhase
 from syncwall.work.operations import (
     Collective,
@@ -50,6 +54,11 @@ VERSION: Final = 1
 NO_TASK: Final = -1
 """Instead of the number of a task, where the host waits and nothing runs."""
 MOST_CALLS: Final = 1_000_000
+MOST_CALLS_OF_STRANGERS: Final = 20_000
+"""Each is priced, with all that could be changed, in about 0.1 ms."""
+_VALUES_OF_A_CALL: Final = 20
+"""Numbers and words that a file may have for each call that is allowed; those of captured programs have 4 to
+10."""
 TASKS: Final[dict[str, type[Any]]] = {
     "gemm": Gemm,
     "attention": CoreAttention,
@@ -64,7 +73,11 @@ TASKS: Final[dict[str, type[Any]]] = {
 
 _SHAPED: Final = ("attention", "convolution")
 """Whose every stated dimension is above 0."""
+_AT_LEAST_ONE: Final = ("calls", "copies", "domains")
+"""Counts of a collective."""
 _MOST: Final = 2**53
+_MOST_SUM: Final = 2.0**61
+"""Of numbers in arrays; larger ones are summed without a limit."""
 _Count = Annotated[int, Field(ge=0, le=_MOST)]
 _Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Counts = Annotated[list[_Count], FailFast()]
@@ -149,13 +162,39 @@ def residuals(rows: Rows, blocks: Iterable[FoldedBlock]) -> list[list[int]]:
     ]
 
 
-def sums(changes: Rows, blocks: Iterable[FoldedBlock]) -> list[list[int]]:
-    """The numbers whose `differences` these are; IndexError if there are too few of them."""
-    rows: list[list[int]] = []
-    for at, length, turn in _turns(blocks):
-        change = changes[at]
-        guesses = _expected(rows, at, length, turn, len(change))
-        rows.append([value + guess for value, guess in zip(change, guesses)])  # noqa: B905
+def sums(changes: Rows, blocks: Iterable[FoldedBlock]) -> list[Sequence[int]]:
+    """The numbers whose `residuals` these are; IndexError if there are too few of them."""
+    rows: list[Sequence[int]] = []
+    for block in blocks:
+        first = FoldedBlock(block.start, block.length)
+        quick = _later_rounds(changes, block)
+        for at, length, turn in _turns([block if quick is None else first]):
+            change = changes[at]
+            guesses = _expected(rows, at, length, turn, len(change))
+            rows.append([value + guess for value, guess in zip(change, guesses)])  # noqa: B905
+        if quick is not None:
+            rows += _unrolled(rows[block.start :], quick)
+    return rows
+
+
+def _later_rounds(changes: Rows, block: FoldedBlock) -> NDArray[np.int64] | None:
+    """Changes of every round but the first, one row each; None where rounds are not alike in shape."""
+    later = changes[block.start + block.length : block.end]
+    widths = list(map(len, changes[block.start : block.start + block.length]))
+    if not later or list(map(len, later)) != widths * (block.rounds - 1):
+        return None
+    found = np.array(list(chain.from_iterable(later)), dtype=np.int64).reshape(block.rounds - 1, sum(widths))
+    return found if float(np.abs(found).max(initial=0)) * block.rounds**2 < _MOST_SUM else None
+
+
+def _unrolled(first: Sequence[Sequence[int]], changes: NDArray[np.int64]) -> list[Sequence[int]]:
+    """The rows of later rounds: each goes on as the two rounds before, and by its change."""
+    start = np.array(list(chain.from_iterable(first)), dtype=np.int64)
+    ends = list(accumulate(map(len, first)))
+    bounds = list(zip([0, *ends[:-1]], ends, strict=True))
+    rows: list[Sequence[int]] = []
+    for values in (start + np.cumsum(np.cumsum(changes, axis=0), axis=0)).tolist():
+        rows += [values[begin:end] for begin, end in bounds]
     return rows
 
 
@@ -191,20 +230,21 @@ def read_program(path: Path | str) -> Program:
         >>> sw.read_program("examples/capture/hybrid.work.json.gz")
         Program('hybrid.py --batch 64', world_size=256, calls=...)
     """
-    return _read(open_limited(path, _LIMITS), path)
+    return _read(open_limited(path, _LIMITS), path, MOST_CALLS)
 
 
 def program_in(data: bytes, name: str) -> Program:
-    """The program in the bytes of a file; `name` is what messages call it."""
-    return _read(limited(BytesIO(data), name, _LIMITS), name)
+    """The program in the bytes of a stranger's file; `name` is what messages call it."""
+    return _read(limited(BytesIO(data), name, _LIMITS), name, MOST_CALLS_OF_STRANGERS)
 
 
-def _read(opened: LimitedStream, path: Path | str) -> Program:
+def _read(opened: LimitedStream, path: Path | str, most_calls: int) -> Program:
     with opened as stream:
         raw = stream.read()
         if stream.problem is not None:
             raise InputError([stream.problem])
-    value = whole_json(raw, str(path), "a recorded program")
+    most_values = min(_VALUES_OF_A_CALL * most_calls, MOST_VALUES)
+    value = whole_json(raw, str(path), "a recorded program", most_values)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise InputError.of("is not a recorded program; `syncwall capture` writes one", file=str(path))
     if value.get("version") != VERSION:
@@ -214,7 +254,12 @@ def _read(opened: LimitedStream, path: Path | str) -> Program:
             file=str(path),
         )
     try:
-        return _Parts(ProgramFile.model_validate(value)).program()
+        file = ProgramFile.model_validate(value)
+        calls = sum(block.length * block.rounds for one in file.ranks for block in _blocks(one))
+        if calls > most_calls:
+            aside = "" if most_calls == MOST_CALLS else ": give it to `syncwall predict --work`"
+            raise InputError.of(f"has {calls:,} calls, {most_calls:,} are taken here{aside}", file=str(path))
+        return _Parts(file).program()
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in fault["loc"])
@@ -236,9 +281,6 @@ class _Parts:
 
     def program(self) -> Program:
         file = self.file
-        calls = sum(block.length * block.rounds for one in file.ranks for block in _blocks(one))
-        if calls > MOST_CALLS:
-            raise ValueError(f"over {MOST_CALLS:,} calls")
         return Program(
             file.world_size,
             tuple(map(self._rank, file.ranks)),
@@ -269,31 +311,24 @@ class _Parts:
     def _calls(self, one: RankFile) -> tuple[Call, ...]:
         blocks = _blocks(one)
         where, reads, writes = (sums(rows, blocks) for rows in (one.where, one.reads, one.writes))
+        for rows in (reads, writes):
+            _check_numbers(chain.from_iterable(rows), one.tensor_bytes, "tensor")
+        places, micro_batches = zip(*where, strict=True) if where else ((), ())
+        _check_numbers(places, self.places, "place")
+        if min(micro_batches, default=0) < 0:
+            raise ValueError("a micro batch has a number below zero")
         entries = self._entries(one, sum(block.length for block in blocks))
         calls: list[Call] = []
         begin = 0
         for block in blocks:
-            for offset in range(block.length * block.rounds):
-                at = block.start + offset
-                call, back = entries[begin + offset % block.length]
-                tensors = reads[at] + writes[at]
-                place, micro_batch = where[at]
-                if min(place, micro_batch, *tensors, at - max(back, default=0)) < 0:
-                    raise ValueError(f"call {at} has a number below zero")
-                if tensors:
-                    _check(max(tensors), one.tensor_bytes, "tensor")
-                calls.append(
-                    Call(
-                        *call[:3],
-                        tuple([at - other for other in back]),
-                        call[3],
-                        self.places[place],
-                        tuple(reads[at]),
-                        tuple(writes[at]),
-                        call[4],
-                        micro_batch,
-                    )
-                )
+            for offset in range(block.length):
+                if block.start + offset < max(entries[begin + offset][1], default=0):
+                    raise ValueError(f"call {block.start + offset} waits for one before the first")
+            for at in range(block.start, block.end):
+                call, back = entries[begin + (at - block.start) % block.length]
+                after = tuple([at - other for other in back]) if back else ()
+                place, used = self.places[places[at]], (tuple(reads[at]), tuple(writes[at]))
+                calls.append(Call(*call[:3], after, call[3], place, *used, call[4], micro_batches[at]))
             begin += block.length
         return tuple(calls)
 
@@ -317,6 +352,8 @@ class _Parts:
         hints = _hints(kind)
         if kind in _SHAPED and any(value == 0 and type(value) is not bool for value in given.values()):
             raise ValueError(f"{kind} of nothing: {given}")
+        if kind == "collective" and any(_size(given.get(name, 1)) < 1 for name in _AT_LEAST_ONE):
+            raise ValueError(f"a collective of less than one: {given}")
         task: AnyTask = TASKS[kind](
             **{name: self._field(hints[name], value) for name, value in given.items()}
         )
@@ -325,6 +362,8 @@ class _Parts:
     def _field(self, hint: Any, value: Any) -> Any:
         if hint is Group:
             return self.groups[_check(value, self.groups, "group")]
+        if any(isinstance(one, type) and is_dataclass(one) for one in get_args(hint)):
+            raise ValueError("what only a description has")
         return _typed(hint, value)
 
     def _note(self, row: Sequence[Any]) -> Note:
@@ -393,6 +432,14 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{str(value)[:40]!r} is not text")
     return value
+
+
+def _check_numbers(numbers: Iterable[int], things: Sequence[Any], what: str) -> None:
+    """All of `numbers` are of things that there are."""
+    given = set(numbers)
+    if given:
+        _check(min(given), things, what)
+        _check(max(given), things, what)
 
 
 def _check(number: Any, things: Sequence[Any], what: str) -> int:

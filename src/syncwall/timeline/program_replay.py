@@ -12,6 +12,7 @@ communication.
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Final
 
@@ -45,8 +46,15 @@ class ProgramTime:
     ledger: Ledger
     """Seconds by cause; they add up to `step_s`."""
     rank: RankProgram
-    intervals: list[Interval]
+    runs: list[tuple[int, float, float]]
+    """Number, start and end of each call, in the order in which they end."""
     waits: list[Interval]
+
+    @cached_property
+    def intervals(self) -> list[Interval]:
+        """Each call in time."""
+        calls = self.rank.calls
+        return [_interval(calls[index], start_s, end_s) for index, start_s, end_s in self.runs]
 
 
 def program_time(program: Program, prices: Prices) -> ProgramTime:
@@ -54,11 +62,11 @@ def program_time(program: Program, prices: Prices) -> ProgramTime:
     players = [_Player(number, rank, prices) for number, rank in enumerate(program.ranks)]
     _play(players)
     slowest = max(players, key=lambda player: player.now)
-    ledger = slowest.ledger
+    ledger = Ledger(slowest.booked)
     add_others(ledger, prices, program.world_size)
     met = sum(wait.cause.is_exposed for wait in slowest.waits)
     ledger.add(Cause.STRAGGLER, met * prices.fit.ranks.meeting_s * (program.world_size > 1))
-    return ProgramTime(ledger.total, ledger, slowest.rank, slowest.intervals, slowest.waits)
+    return ProgramTime(ledger.total, ledger, slowest.rank, slowest.runs, slowest.waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +126,24 @@ def _play(players: list["_Player"]) -> None:
 
 
 @dataclass(slots=True)
-class _Running:
-    """A call that runs now."""
+class _Stream:
+    """Calls that run one after the other, and the one that runs now."""
 
-    index: int
-    left_s: float
-    """Of its time alone; of a message, the moment of its end."""
-    started_s: float
+    name: str
+    calls: list[int] = field(default_factory=list)
+    at: int = 0
+    """The next of them."""
+    index: int = -1
+    """The call that runs; -1 if none does."""
+    left_s: float = 0.0
+    """Of its time alone."""
+    started_s: float = 0.0
     speed: float = 1.0
+
+    @property
+    def next_call(self) -> int | None:
+        """The call that has not started; None if all have."""
+        return self.calls[self.at] if self.at < len(self.calls) else None
 
 
 @dataclass(slots=True)
@@ -147,26 +165,50 @@ class _Post:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What equal calls have in common."""
+
+    seconds: float
+    cause: Cause
+    is_far: bool
+    """It leaves the scale-up domain."""
+    is_moving: bool
+    """It sends, and computes nothing."""
+    ring_start_s: float
+
+
 class _Player:
-    """One rank class in time."""
+    """One rank class in time. Everything here is done once for each call, of which there are many."""
 
     def __init__(self, number: int, rank: RankProgram, prices: Prices) -> None:
         self.number, self.rank, self.version = number, rank, 0
         self.now = 0.0
-        self.ledger = Ledger()
-        self.intervals: list[Interval] = []
+        self.booked: dict[Cause, float] = {}
+        self.runs: list[tuple[int, float, float]] = []
         self.waits: list[Interval] = []
         self._prices = prices
-        self._seconds = [0.0 if c.what is None else float(prices.seconds(c.what)) for c in rank]
-        self._far = [bool(c.what and prices.over_nics(c.what)) for c in rank]
-        self._queues: dict[str, deque[int]] = {}
+        self._most_contention = float(prices.fit.network.contention)
+        known: dict[tuple[int, StepPhase], _Price] = {}
+        self._priced = [_priced(call, prices, known) for call in rank.calls]
+        streams: dict[str, _Stream] = {}
+        self._waiters: dict[int, list[int]] = {}
+        """Calls that wait for the end of a call."""
         for index, call in enumerate(rank.calls):
             if call.what is not None:
-                self._queues.setdefault(_queue(call), deque()).append(index)
-        self._queues.setdefault(COMPUTE_STREAM, deque())
+                name = _queue(call)
+                if name not in streams:
+                    streams[name] = _Stream(name)
+                streams[name].calls.append(index)
+            for earlier in call.after:
+                self._waiters.setdefault(earlier, []).append(index)
+        self._computing = streams.setdefault(COMPUTE_STREAM, _Stream(COMPUTE_STREAM))
+        self._streams = list(streams.values())
+        self._awaited = [len(call.after) for call in rank.calls]
+        """Calls that each of them still waits for."""
         self._ended = [False] * len(rank.calls)
-        self._running: dict[str, _Running] = {}
-        self._posted: dict[int, str] = {}
+        self._running: list[_Stream] = []
+        self._posted: dict[int, _Stream] = {}
         self._host_next, self._host_s = 0, 0.0
         self._issued_s: list[float] = [0.0] * len(rank.calls)
         self._waiting_for: tuple[str, Cause] | None = None
@@ -178,34 +220,45 @@ class _Player:
     @property
     def has_ended(self) -> bool:
         """True if nothing is left to do."""
-        return not any(self._queues.values()) and not self._running and not self._posted
+        left = any(stream.at < len(stream.calls) for stream in self._streams)
+        return not left and not self._running and not self._posted
 
     def stuck_at(self) -> str:
-        """The call for which the compute stream, or else any other, waits."""
-        queue = self._queues[COMPUTE_STREAM] or next(q for q in self._queues.values() if q)
-        call = self.rank.calls[queue[0]]
+        """The call for which the compute stream, or else any other, waits; or a message that nobody takes."""
+        heads = (*(stream.next_call for stream in (self._computing, *self._streams)), *self._posted)
+        call = self.rank.calls[next(head for head in heads if head is not None)]
         return f"{call.name} ({call.place.source or call.place.module or call.stream})"
 
     def start_what_can(self, post: _Post) -> list["_Player"]:
         """Start all calls that wait for nothing any more; other ranks that this sets going."""
         touched: list[_Player] = []
-        started = True
-        while started:
-            started = False
-            self._issue()
-            for stream, queue in self._queues.items():
-                if queue and stream not in self._running and self._is_ready(queue[0]):
-                    index = queue.popleft()
-                    what = self.rank.calls[index].what
-                    if isinstance(what, Message) and _peer(what, self.rank.rank) in post.ranks:
-                        touched += self._send(post, index, stream, what)
-                    else:
-                        self._running[stream] = _Running(index, self._seconds[index], self.now)
-                    started = True
+        posted = True
+        while posted:
+            posted = False
+            if self._host_next < len(self._ended):
+                self._issue()
+            latest_s = self.now + _DONE
+            for stream in self._streams:
+                if stream.index >= 0 or stream.at == len(stream.calls):
+                    continue
+                index = stream.calls[stream.at]
+                if index >= self._host_next or self._awaited[index] or self._issued_s[index] > latest_s:
+                    continue
+                stream.at += 1
+                what = self.rank.calls[index].what
+                if type(what) is Message and _peer(what, self.rank.rank) in post.ranks:
+                    touched += self._send(post, index, stream, what)
+                    posted = True  # the next one of the stream is not kept by it
+                else:
+                    self._start(stream, index)
         self._share()
         return touched
 
-    def _send(self, post: _Post, index: int, stream: str, message: Message) -> list["_Player"]:
+    def _start(self, stream: _Stream, index: int) -> None:
+        stream.index, stream.left_s, stream.started_s = index, self._priced[index].seconds, self.now
+        self._running.append(stream)
+
+    def _send(self, post: _Post, index: int, stream: _Stream, message: Message) -> list["_Player"]:
         self._posted[index] = stream
         met = post.meet(self, index, message)
         if met is None:
@@ -213,64 +266,69 @@ class _Player:
         other, its = met
         other.advance(self.now)
         for player, one in ((self, index), (other, its)):
-            player._running[player._posted.pop(one)] = _Running(one, player._seconds[one], self.now)
+            seconds, now = player._priced[one].seconds, self.now
+            theirs = player._posted.pop(one)
+            theirs.index, theirs.left_s, theirs.started_s = one, seconds, now
+            player._running.append(theirs)
         other._share()
         return [other]
 
     def _issue(self) -> None:
         """Let the host issue calls until it has to wait for the device."""
-        calls = self.rank.calls
+        calls, kernel_s = self.rank.calls, float(self._prices.host_kernel_s)
         while self._host_next < len(calls):
-            call = calls[self._host_next]
+            index = self._host_next
+            call = calls[index]
             if call.host_waits:
-                if not all(self._ended[earlier] for earlier in call.after):
+                if self._awaited[index]:
                     return
                 self._host_s = max(self._host_s, self.now) + float(self._prices.host_wait_s)
             if call.what is None:
-                self._ended[self._host_next] = True
+                self._end(index)
             else:
-                self._host_s += float(self._prices.host_kernel_s)
-            self._issued_s[self._host_next] = self._host_s
+                self._host_s += kernel_s
+            self._issued_s[index] = self._host_s
             self._host_next += 1
 
-    def _is_ready(self, index: int) -> bool:
-        if index >= self._host_next or self._issued_s[index] > self.now + _DONE:
-            return False
-        return all(self._ended[earlier] for earlier in self.rank.calls[index].after)
+    def _end(self, index: int) -> None:
+        self._ended[index] = True
+        for later in self._waiters.get(index, ()):
+            self._awaited[later] -= 1
 
     def _share(self) -> None:
         """Speeds of all that runs, until something starts or ends."""
-        moving = [one for one in self._running.values() if self._is_moving(one)]
-        kernels = [one for one in self._running.values() if not self._is_moving(one)]
-        contention = float(self._prices.fit.network.contention) if moving else 0.0
-        self._rings = defaultdict(float)
-        for one in moving:
-            same = sum(self._far[other.index] == self._far[one.index] for other in moving)
-            one.speed = 1.0 / same
-            call = self.rank.calls[one.index]
-            start_s = float(self._prices.ring_start_s(call.what)) if call.what is not None else 0.0
-            if start_s > 0:  # steps of a ring are waited for
-                share = start_s / max(self._seconds[one.index], 1e-30) / same
-                self._rings[cause_of(call)] += share
-        speed = 1.0 - contention - sum(self._rings.values())
-        if speed < _SLOWEST:  # it stands still, but for moments in which it computes as ever
-            speed, contention = _SLOWEST, _SLOWEST * contention / (1.0 - contention)
+        priced, running = self._priced, self._running
+        moving = [stream for stream in running if priced[stream.index].is_moving]
+        contention, speed = 0.0, 1.0
+        self._rings = {}
+        if moving:
+            contention = self._most_contention
+            for stream in moving:
+                price = priced[stream.index]
+                same = sum(priced[other.index].is_far == price.is_far for other in moving)
+                stream.speed = 1.0 / same
+                if price.ring_start_s > 0:  # steps of a ring are waited for
+                    share = price.ring_start_s / max(price.seconds, 1e-30) / same
+                    self._rings[price.cause] = self._rings.get(price.cause, 0.0) + share
+            speed = 1.0 - contention - sum(self._rings.values())
+            if speed < _SLOWEST:  # it stands still, but for moments in which it computes as ever
+                speed, contention = _SLOWEST, _SLOWEST * contention / (1.0 - contention)
         self._contention = contention
-        for one in kernels:
-            one.speed = speed / len(kernels)
-        self._waiting_for = None if COMPUTE_STREAM in self._running else self._blamed()
-
-    def _is_moving(self, running: _Running) -> bool:
-        return isinstance(self.rank.calls[running.index].what, Collective | Message)
+        kernels = len(running) - len(moving)
+        for stream in running:
+            if not priced[stream.index].is_moving:
+                stream.speed = speed / kernels
+        self._waiting_for = None if self._computing.index >= 0 else self._blamed()
 
     def next_moment(self) -> float | None:
         """When something ends, or the host has issued what a free stream waits for."""
-        moments = [self.now + one.left_s / one.speed for one in self._running.values()]
-        for stream, queue in self._queues.items():
-            if queue and stream not in self._running and queue[0] < self._host_next:
-                issued_s = self._issued_s[queue[0]]
-                if issued_s > self.now:
-                    moments.append(issued_s)
+        now = self.now
+        moments = [now + stream.left_s / stream.speed for stream in self._running]
+        for stream in self._streams:
+            if stream.index < 0 and stream.at < len(stream.calls):
+                index = stream.calls[stream.at]
+                if index < self._host_next and self._issued_s[index] > now:
+                    moments.append(self._issued_s[index])
         return min(moments) if moments else None
 
     def advance(self, moment: float) -> None:
@@ -279,39 +337,45 @@ class _Player:
         if passed_s > 0:
             self._book(passed_s, moment)
         self.now = moment
-        for stream, one in list(self._running.items()):
-            one.left_s -= passed_s * one.speed
-            if one.left_s <= _DONE or moment + one.left_s / one.speed == moment:  # lost in rounding
-                self._ended[one.index] = True
-                del self._running[stream]
-                self._draw(one, stream)
+        going = []
+        for stream in self._running:
+            stream.left_s -= passed_s * stream.speed
+            if stream.left_s <= _DONE or moment + stream.left_s / stream.speed == moment:  # lost in rounding
+                self._end(stream.index)
+                self.runs.append((stream.index, stream.started_s, moment))
+                stream.index = -1
+            else:
+                going.append(stream)
+        self._running = going
 
     def _book(self, passed_s: float, moment: float) -> None:
-        computing = self._running.get(COMPUTE_STREAM)
-        if computing is None:
+        booked = self.booked
+        if self._computing.index < 0:
             name, cause = self._waiting_for or ("others", Cause.BUBBLE)
-            self.ledger.add(cause, passed_s)
+            booked[cause] = booked.get(cause, 0.0) + passed_s
             self._draw_wait(name, cause, moment)
             return
         others_s = 0.0
-        for one in self._running.values():
-            if not self._is_moving(one):
-                self.ledger.add(cause_of(self.rank.calls[one.index]), one.speed * passed_s)
-                others_s += one.speed * passed_s
+        for stream in self._running:
+            price = self._priced[stream.index]
+            if not price.is_moving:
+                worked_s = stream.speed * passed_s
+                booked[price.cause] = booked.get(price.cause, 0.0) + worked_s
+                others_s += worked_s
         slowed_s = self._contention * passed_s if self._rings else passed_s - others_s
-        self.ledger.add(Cause.CONTENTION, slowed_s)
+        booked[Cause.CONTENTION] = booked.get(Cause.CONTENTION, 0.0) + slowed_s
         for cause, share in self._rings.items():
             held_up = share / sum(self._rings.values())
-            self.ledger.add(cause, (passed_s - others_s - slowed_s) * held_up)
+            held_up_s = (passed_s - others_s - slowed_s) * held_up
+            booked[cause] = booked.get(cause, 0.0) + held_up_s
 
     def _blamed(self) -> tuple[str, Cause] | None:
         """What the compute stream waits for, and the line of the ledger for that."""
-        queue = self._queues[COMPUTE_STREAM]
-        if queue:
-            return self._why(queue[0], set())
-        running = next(iter(self._running.values()), None)
-        if running is not None:
-            return self._named(running.index)
+        head = self._computing.next_call
+        if head is not None:
+            return self._why(head, set())
+        if self._running:
+            return self._named(self._running[0].index)
         return next((self._unmet(index) for index in self._posted), None)
 
     def _why(self, index: int, seen: set[int]) -> tuple[str, Cause]:
@@ -328,35 +392,50 @@ class _Player:
         return _HOST
 
     def _why_not_ended(self, index: int, seen: set[int]) -> tuple[str, Cause]:
-        stream = _queue(self.rank.calls[index])
-        running = self._running.get(stream)
-        if running is not None:
-            return self._named(running.index)
-        waiting = next((one for one, its in self._posted.items() if its == stream), None)
+        name = _queue(self.rank.calls[index])
+        stream = next(one for one in self._streams if one.name == name)
+        if stream.index >= 0:
+            return self._named(stream.index)
+        waiting = next((one for one, its in self._posted.items() if its is stream), None)
         if waiting is not None:
             return self._unmet(waiting)
-        return self._why(self._queues[stream][0] if self._queues.get(stream) else index, seen)
+        head = stream.next_call
+        return self._why(index if head is None else head, seen)
 
     def _named(self, index: int) -> tuple[str, Cause]:
-        call = self.rank.calls[index]
-        return call.name, cause_of(call)
+        return self.rank.calls[index].name, self._priced[index].cause
 
     def _unmet(self, index: int) -> tuple[str, Cause]:
         return self.rank.calls[index].name, Cause.BUBBLE
-
-    def _draw(self, one: _Running, stream: str) -> None:
-        call = self.rank.calls[one.index]
-        shown = (call.name, cause_of(call), stream, call.phase, one.started_s, self.now)
-        self.intervals.append(Interval(*shown, call.what, call.place.module, call.micro_batch))
 
     def _draw_wait(self, name: str, cause: Cause, end_s: float) -> None:
         last = self.waits[-1] if self.waits else None
         if last is not None and last.end_s == self.now and (last.name, last.cause) == (name, cause):
             last.end_s = end_s
         else:
-            queue = self._queues[COMPUTE_STREAM]
-            phase = self.rank.calls[queue[0] if queue else -1].phase
+            head = self._computing.next_call
+            phase = self.rank.calls[-1 if head is None else head].phase
             self.waits.append(Interval(name, cause, COMPUTE_STREAM, phase, self.now, end_s))
+
+
+def _priced(call: Call, prices: Prices, known: dict[tuple[int, StepPhase], _Price]) -> _Price:
+    what = call.what
+    key = (id(what), call.phase)
+    price = known.get(key)
+    if price is None:
+        price = _Price(0.0, Cause.OTHER_KERNELS, is_far=False, is_moving=False, ring_start_s=0.0)
+        if what is not None:
+            is_moving = isinstance(what, Collective | Message)
+            ring_start_s = float(prices.ring_start_s(what)) if is_moving else 0.0
+            is_far = bool(prices.over_nics(what))
+            price = _Price(float(prices.seconds(what)), cause_of(call), is_far, is_moving, ring_start_s)
+        known[key] = price
+    return price
+
+
+def _interval(call: Call, start_s: float, end_s: float) -> Interval:
+    shown = (call.name, cause_of(call), _queue(call), call.phase, start_s, end_s)
+    return Interval(*shown, call.what, call.place.module, call.micro_batch)
 
 
 _HOST = ("the host", Cause.HOST)

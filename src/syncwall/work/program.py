@@ -66,6 +66,14 @@ class Call:
     micro_batch: int = 0
     """Of gradient accumulation, or of a pipeline: which one it belongs to."""
 
+    def awaiting(self, after: tuple[int, ...]) -> "Call":
+        """The same one, which waits for other calls; quick, as there are many."""
+        if after == self.after:
+            return self
+        place, reads, writes = self.place, self.reads, self.writes
+        rest = (self.phase, place, reads, writes, self.host_waits, self.micro_batch)
+        return Call(self.name, self.what, self.stream, after, *rest)
+
 
 class HeldKind(StrEnum):
     """What bytes on a device are for."""

@@ -203,8 +203,10 @@ def fused(rank: RankProgram) -> RankProgram:
 
 
 def _renumbered(call: Call, into: dict[int, int], at: int) -> Call:
+    if not call.after:
+        return call
     after = {into[earlier] for earlier in call.after}
-    return replace(call, after=tuple(sorted(one for one in after if one < at)))
+    return call.awaiting(tuple(sorted(one for one in after if one < at)))
 
 
 @dataclass(slots=True)
@@ -323,7 +325,11 @@ def _joined_kernels(program: Program) -> Program | None:
 def _without_host_waits(program: Program) -> Program | None:
     if not any(call.host_waits for rank in program.ranks for call in rank):
         return None
-    return _kept(program, lambda call: call.what is not None, lambda c: replace(c, host_waits=False))
+    return _kept(
+        program,
+        lambda call: call.what is not None,
+        lambda call: replace(call, host_waits=False) if call.host_waits else call,
+    )
 
 
 def _without_recompute(program: Program) -> Program | None:
@@ -341,11 +347,15 @@ def _without_padding(program: Program) -> Program | None:
     calls = [call.what for rank in program.ranks for call in rank if _is_shard(call)]
     gathered = max((float(w.bytes) for w in calls if isinstance(w, Collective)), default=sent)
     share = 1.0 - wasted / max(sent, gathered)
+    known: dict[int, Collective] = {}
 
     def smaller(call: Call) -> Call:
-        if not _is_shard(call) or not isinstance(call.what, Collective):
+        what = call.what
+        if not _is_shard(call) or not isinstance(what, Collective):
             return call
-        return replace(call, what=replace(call.what, bytes=call.what.bytes * share))
+        if id(what) not in known:  # one object for equal ones: each is priced once
+            known[id(what)] = replace(what, bytes=what.bytes * share)
+        return replace(call, what=known[id(what)])
 
     return _kept(program, lambda call: True, smaller)
 
@@ -353,7 +363,7 @@ def _without_padding(program: Program) -> Program | None:
 def _early_weights(program: Program) -> Program | None:
     def early(call: Call) -> Call:
         first = isinstance(call.what, Collective) and call.what.kind == "all-gather"
-        return replace(call, after=()) if first and _is_shard(call) else call
+        return call.awaiting(()) if first and _is_shard(call) else call
 
     if not any(_is_shard(call) for rank in program.ranks for call in rank):
         return None
@@ -382,10 +392,11 @@ def _paired(rank: RankProgram) -> RankProgram:
         both = replace(other, bytes=one.bytes + other.bytes)
         after = tuple(sorted({*calls[first].after, *calls[second].after}))
         calls[second] = replace(calls[second], what=both, after=after)
-    calls = [
-        replace(call, after=tuple(sorted({into.get(earlier, earlier) for earlier in call.after})))
-        for call in calls
-    ]
+    if into:
+        calls = [
+            call.awaiting(tuple(sorted({into.get(earlier, earlier) for earlier in call.after})))
+            for call in calls
+        ]
     dropped = {id(calls[first]) for first in into}
     whole = replace(rank, calls=tuple(calls))
     return _kept_of(whole, lambda call: id(call) not in dropped, lambda call: call)
@@ -413,8 +424,8 @@ def _kept_of(rank: RankProgram, keep: Callable[[Call], bool], change: Callable[[
     for index, call in enumerate(rank.calls):
         if keep(call):
             into[index] = len(calls)
-            after = tuple(into[earlier] for earlier in call.after if earlier in into)
-            calls.append(change(replace(call, after=after)))
+            after = call.after and tuple([into[earlier] for earlier in call.after if earlier in into])
+            calls.append(change(call.awaiting(after)))
     return replace(rank, calls=tuple(calls))
 
 
