@@ -103,6 +103,12 @@ def test_an_unknown_flag_suggests_the_nearest(wrong, meant, capsys):
     assert capsys.readouterr().err == f'unknown flag "{said}"; did you mean "{meant}"?\n'
 
 
+@pytest.mark.parametrize("verb", [["plan", "layouts"], ["report"], ["compare"]])
+def test_verbs_without_recorded_programs_say_where_they_go(verb, capsys):
+    assert main([*verb, "--work", "mine.work.json.gz"]) == 2
+    assert "`compare` and `report` as files" in capsys.readouterr().err
+
+
 def test_both_spellings_of_a_flag_are_known(capsys):
     assert main(["predict", "--global_batch", "8", "--layout.micro_batch=1"]) == 2
     assert capsys.readouterr().err.startswith("write --model NAME")

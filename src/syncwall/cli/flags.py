@@ -313,8 +313,16 @@ def _known(word: str, known: Mapping[str, Flag]) -> Flag:
     return flag
 
 
+_RECORDED: Final = (
+    ": `predict`, `plan wall` and `plan network` take recorded programs with --work, `compare` and "
+    "`report` as files; the layout is the program's own: record it with another one, and `compare` the two"
+)
+
+
 def _instead(word: str, known: Mapping[str, Flag]) -> str:
     """What to write in the place of `word`, by what it means elsewhere or by how it is spelt."""
+    if word == "--work":
+        return _RECORDED
     flag = known.get(f"--{ours(word) or ''}".replace("_", "-"))
     if flag is None:
         return did_you_mean(word, known)
