@@ -212,11 +212,11 @@ def test_assert_step_shows_the_largest_lines_of_the_ledger():
     assert "(+100.0%)" in lines[1]
     largest = sorted(found.ledger, key=lambda cause: -found.ledger[cause])[:3]
     assert [line.split("  ")[1].strip() for line in lines[2:5]] == largest
-    assert lines[5].startswith("11.3 GB of 1.0 GB on the fullest GPU")
+    assert lines[5].startswith("needed are 11.3 GB of 1.0 GB")
 
 
 def test_assert_step_does_not_pass_what_it_does_not_know():
     known = sw.predict(program(), cluster="dgx-h100").step_s
     one = noted(program(), 0.2 * program().model_flops / 16)
-    with pytest.raises(AssertionError, match="of its work is not known"):
+    with pytest.raises(AssertionError, match="of the work is not known"):
         assert_step(one, cluster="dgx-h100", at_most=1.02 * known)
