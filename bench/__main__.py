@@ -34,6 +34,9 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
     "oncall": {
         "": ("tests.oncall.score:oncall", "what explain says of on-call cases, beside their answers"),
     },
+    "gate": {
+        "": ("accuracy.changes:changes", "changes of training programs: known ones flagged, others silent"),
+    },
     "decisions": {
         "": ("accuracy.decisions:decisions", "regret of what is chosen and recommended"),
     },

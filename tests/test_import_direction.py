@@ -37,6 +37,7 @@ ORDER = (
     "report",
     "show",
     "ask",
+    "pytest",
     "web",
     "cli",
     "__main__",

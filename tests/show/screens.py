@@ -37,6 +37,8 @@ COMMANDS = {
     "predict-job": f"predict {_RUN} --tokens 1T",
     "compare": f"compare {_SMALL} --shard fsdp --against cluster=dgx-b200 tp=2",
     "compare-jobs": CLUSTERS,
+    "compare-gate": "compare examples/capture/hybrid.work.json.gz examples/capture/hybrid.work.json.gz "
+    "--cluster dgx-h100 --fail-above step=2%",
     "plan-layouts": f"plan layouts {_SMALL}",
     "plan-layouts-yours": "plan layouts examples/llama-70b-on-dgx-h100.yaml --top 3",
     "plan-wall": f"plan wall {_SMALL} --tp 2 --most 4096",

@@ -330,9 +330,12 @@ class Prediction(Priced, Answer):
         causal, square = (forward_flops(run.model, run.seq, square=one)[0] for one in (False, True))
         return seconds * float(square / causal)
 
-    def again(self, run: Run) -> "Prediction":
-        """Another run on the same network, measurements and site."""
+    def again(self, run: Run | Program) -> "Prediction":
+        """Another run or program on the same network, measurements and site."""
         pricing = self.pricing
+        if isinstance(run, Program):
+            machine = with_ranks(self.cluster, run.world_size)
+            return Prediction(pricing, pricing.timed(run, machine), run)
         return predict(run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site)
 
     def timeline(self) -> Timeline:

@@ -23,6 +23,7 @@ from syncwall.problems import InputError, option, refuse_unknown
 from syncwall.report import is_program
 
 if TYPE_CHECKING:
+    from syncwall.answer.gate import Gate
     from syncwall.job.job_comparison import Comparison
 
 _OF_RUN: Final = ("model", "cluster", "nodes", "gpus_per_node", "gpus", "seq")
@@ -37,7 +38,8 @@ class CompareQuestion(RunQuestion):
     Each is predicted as `predict` does, what all leave open is chosen alike, and the answer says
     whether they can be told apart.
 
-    Exit code 1 if one of them does not fit.
+    Exit code 1 if one of them does not fit; with --fail-above if a limit is passed, and 3 if that
+    cannot be judged.
     """
 
     verb = "compare"
@@ -56,16 +58,21 @@ class CompareQuestion(RunQuestion):
         default_factory=dict
     )
     """The jobs, as in a job file: start 2027-01-01, price, spares 8, ..."""
+    fail_above: Annotated[str | None, Argument("LIMITS")] = None
+    """Compare two recordings of one program, before and after a change: by how much step, memory and
+    waits for communication may grow ("step 2%, memory 1%, exposed 5%"), also on 8 and 1,024 GPUs."""
     best_layout: bool = False
     """Search the best layout of every run; what is stated of a layout stays."""
 
-    def answer(self, progress: Progress = quiet) -> "Comparison":
+    def answer(self, progress: Progress = quiet) -> "Comparison | Gate":
         """Each run, predicted, beside the first."""
         from syncwall.job.completion import Completion
         from syncwall.job.job_comparison import comparison
 
         with catalogue_overlay(self.catalogue):
             asked = self._asked()
+            if self.fail_above is not None:
+                return self._gate(asked, self.fail_above)
             if len(asked) < 2:
                 raise InputError.of(
                     "write two runs: compare A.yaml B.yaml, or one and what is otherwise: "
@@ -92,6 +99,17 @@ class CompareQuestion(RunQuestion):
                 "Python and give the answers to sw.compare"
             )
         return answer
+
+    def _gate(self, asked: list[PredictQuestion], limits: str) -> "Gate":
+        from syncwall.answer.gate import gate, limits_of
+
+        if len(asked) != 2 or any(one.work is None for one in asked) or self.against or self.best_layout:
+            raise InputError.of(
+                f"{option('fail_above')} is for two recordings of one program: compare "
+                f"base.work.json.gz head.work.json.gz {option('cluster')} dgx-h100"
+            )
+        before, after = (one.recorded() for one in asked)
+        return gate(before, after, limits=limits_of(limits))
 
     def _asked(self) -> list[PredictQuestion]:
         """The first run, those of other files, and the first with other values."""

@@ -141,7 +141,7 @@ class CompareOutput(Output):
 
     def how(self, answer: "Answer") -> dict[str, Any]:
         """Whether all of it is shown."""
-        return {"details": True} if self.details else {}
+        return {"details": True} if self.details and answer.verb == "compare" else {}
 
 
 class LayoutsOutput(Output):

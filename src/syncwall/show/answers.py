@@ -20,6 +20,7 @@ _VIEWS: Final = {
     "RlPrediction": "rl_and_islands:rl_view",
     "IslandsPrediction": "rl_and_islands:islands_view",
     "Comparison": "compare:comparison_view",
+    "Gate": "gate:gate_view",
     "Completion": "job:job_view",
     "CapturedStep": "capture:capture_view",
     "Plan": "layouts:layouts_view",

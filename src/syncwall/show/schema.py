@@ -43,6 +43,7 @@ VERBS: Final = {
     "predict rl": "answer.rl_step:RlPrediction",
     "predict islands": "answer.islands:IslandsPrediction",
     "compare": "job.job_comparison:Comparison",
+    "compare gate": "answer.gate:Gate",
     "capture": "work.program:CapturedStep",
     "plan layouts": "plan.answers:Plan",
     "plan wall": "plan.wall.sync_wall:WallPlan",

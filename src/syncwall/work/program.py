@@ -275,7 +275,8 @@ def whole_step(program: Program) -> Work:
 
 NOTABLE: Final = 0.05
 """Share of a step from which on a verdict says that it is not known."""
-_NOT_KNOWN: Final = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER, NoteKind.NOT_RECORDED)
+NOT_KNOWN: Final = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER, NoteKind.NOT_RECORDED)
+"""Notes about work whose price is made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +355,7 @@ def noted_shares(program: Program) -> list[NotedShare]:
 
 def unknown_share(program: Program) -> float:
     """Share of a step that is unknown, made up or left out: of FLOPs or bytes, if that is more."""
-    doubtful = [one for one in noted_shares(program) if one.note.kind in _NOT_KNOWN]
+    doubtful = [one for one in noted_shares(program) if one.note.kind in NOT_KNOWN]
     flops, moved = sum(one.flops for one in doubtful), sum(one.bytes for one in doubtful)
     return min(max(flops, moved), 1.0)
 
