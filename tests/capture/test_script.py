@@ -142,7 +142,7 @@ def test_without_torch_there_is_advice(desk, capsys, monkeypatch):
     monkeypatch.setattr("syncwall.capture.step_function.find_spec", lambda name: None)
     Path("a.py").touch()
     assert main(["capture", "a.py"]) == 2
-    advice = 'PyTorch is not installed: pip install "torch>=2.12,<2.16"\n'
+    advice = 'PyTorch is not installed: pip install "torch>=2.8,<2.16"\n'
     assert capsys.readouterr().err.endswith(advice)
     with pytest.raises(InputError, match="PyTorch is not installed"):
         sw.capture(lambda: None, world_size=8)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from syncwall.capture.versions import has
 from syncwall.describe.choice import Dtype
 from syncwall.work.block import AnyTask
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm, Kernel
@@ -214,9 +215,15 @@ _FORMATS = {
 def number_format(dtype: torch.dtype, *, convolves: bool = False) -> Dtype:
     """Of tensors that are multiplied, as the program's switches say of fp32."""
     if dtype is torch.float32:
-        switches = torch.backends.cudnn.conv if convolves else torch.backends.cuda.matmul
-        return Dtype.TF32 if switches.fp32_precision == "tf32" else Dtype.FP32
+        return Dtype.TF32 if _allows_tf32(convolves) else Dtype.FP32
     return _FORMATS.get(dtype, Dtype.FP32)
+
+
+def _allows_tf32(convolves: bool) -> bool:
+    if has("torch.backends.cudnn.conv"):
+        switches = torch.backends.cudnn.conv if convolves else torch.backends.cuda.matmul
+        return bool(switches.fp32_precision == "tf32")
+    return bool((torch.backends.cudnn if convolves else torch.backends.cuda.matmul).allow_tf32)
 
 
 def _mm(args: Arguments, first: int = 0) -> list[AnyTask]:

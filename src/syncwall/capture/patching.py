@@ -13,10 +13,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, TypeVar
 
-import torch
-
 from syncwall.capture.state import RecordingState
-from syncwall.problems import InputError
+from syncwall.capture.versions import has, missing
 
 Make = Callable[[RecordingState, Any], Any]
 """Gives what stands in for an original, from the recording and that original."""
@@ -41,7 +39,7 @@ class Shim:
         try:
             return pkgutil.resolve_name(path)
         except (ImportError, AttributeError):
-            raise _missing(path) from None
+            raise missing(path) from None
 
     @property
     def name(self) -> str:
@@ -70,25 +68,13 @@ class Shims:
 
         return add
 
-    def wraps_one(self, *targets: str) -> Callable[[_Function], _Function]:
-        """The same for a target that versions of PyTorch call by different names."""
-        return self.wraps(next(filter(_is_there, targets), targets[0]))
-
     def replaces(self, makes: Mapping[str, Make], *, everywhere: bool = False) -> None:
-        """Add a row for each target."""
-        self.rows += [Shim(target, make, everywhere) for target, make in makes.items()]
+        """Add a row for each target that this version of PyTorch has."""
+        self.rows += [Shim(target, make, everywhere) for target, make in makes.items() if has(target)]
 
     def surround(self, function: Callable[[RecordingState], Iterator[None]]) -> None:
         """Enter the decorated generator before anything is replaced."""
         self.surroundings.append(contextmanager(function))
-
-
-def _is_there(target: str) -> bool:
-    try:
-        pkgutil.resolve_name(target)
-    except (ImportError, AttributeError):
-        return False
-    return True
 
 
 def wrapper(function: Callable[..., Any], *given: Any) -> Make:
@@ -138,12 +124,8 @@ def applied(tables: Iterable[Shims], state: RecordingState) -> Iterator[None]:
 def need(owner: object, name: str) -> Any:
     """What `owner` has under a name; InputError if this version of PyTorch has it no more."""
     if not hasattr(owner, name):
-        raise _missing(f"{getattr(owner, '__name__', type(owner).__name__)}.{name}")
+        raise missing(f"{getattr(owner, '__name__', type(owner).__name__)}.{name}")
     return getattr(owner, name)
-
-
-def _missing(path: str) -> InputError:
-    return InputError.of(f"PyTorch {torch.__version__} has no {path}: recording was written for 2.12 to 2.15")
 
 
 @contextmanager

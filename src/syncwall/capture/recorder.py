@@ -26,6 +26,7 @@ from syncwall.capture.shims.parallel import padding
 from syncwall.capture.state import RecordingState
 from syncwall.capture.storages import Storages
 from syncwall.capture.tape import Tape, TapeStreams
+from syncwall.capture.versions import supported_or_advice
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
 from syncwall.work.program import Call, NoteKind, Program, RankProgram
@@ -98,7 +99,6 @@ def _renumbered(call: Call, first: int, numbers: dict[int, int]) -> Call:
     )
 
 
-_SUPPORTED = ("2.12", "2.13", "2.14", "2.15")
 _ONLY = "a second step: this first one makes what others only use, such as optimizer states"
 
 
@@ -201,10 +201,7 @@ def recording(
     The program finds what torchrun would set for that rank, with so many ranks on each node.
     `handed_on` has the tensors that pipeline stages send, as recordings of other ranks found them.
     """
-    if not torch.__version__.startswith(_SUPPORTED):
-        raise InputError.of(
-            f"PyTorch {torch.__version__} is not supported for recording: install {' or '.join(_SUPPORTED)}"
-        )
+    supported_or_advice()
     state = _state(world_size, rank, ranks_per_node)
     state.handed_on.update(handed_on)
     result = Recording(state)

@@ -21,7 +21,7 @@ _STEPS = 2
 def torch_or_advice() -> None:
     """InputError, with what to type, if PyTorch is not installed."""
     if find_spec("torch") is None:
-        raise InputError.of('PyTorch is not installed: pip install "torch>=2.12,<2.16"')
+        raise InputError.of('PyTorch is not installed: pip install "torch>=2.8,<2.16"')
 
 
 def capture(step_fn: Callable[[], Any], *, world_size: int, rank: int = 0) -> Program:

@@ -94,14 +94,7 @@ _ACCELERATOR: Final[dict[str, Callable[[RecordingState], Any]]] = {
     "reset_peak_memory_stats": lambda _: None,
     **dict.fromkeys(_NUMBERS.split(), lambda _: 0),
 }
-"""Of `torch.accelerator`; versions of PyTorch have different parts of it."""
-DEVICE.replaces(
-    {
-        f"torch.accelerator.{name}": answering(value)
-        for name, value in _ACCELERATOR.items()
-        if hasattr(torch.accelerator, name)
-    }
-)
+DEVICE.replaces({f"torch.accelerator.{name}": answering(value) for name, value in _ACCELERATOR.items()})
 DEVICE.replaces(
     {
         "torch.accelerator.set_stream": lambda state, _: state.streams.set,

@@ -12,11 +12,13 @@ import torch.distributed as dist
 from torch.distributed.pipelining import stage
 from torch.distributed.tensor import DTensor
 
-from syncwall.capture.patching import Shims, answering, wrapper
+from syncwall.capture.fake_devices import without_modes
+from syncwall.capture.patching import Shims, answering, replaced, wrapper
 from syncwall.capture.reducer import Logger, Reducer
 from syncwall.capture.routing import local
 from syncwall.capture.state import RecordingState
 from syncwall.capture.tape import RecordedStream
+from syncwall.capture.versions import has
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
 from syncwall.work.program import HeldKind, Note, NoteKind, ShardedUnit, SourceLocation
@@ -28,6 +30,8 @@ _FSDP = "torch.distributed.fsdp._fully_shard"
 _PARAM = f"{_FSDP}._fsdp_param.FSDPParam"
 _GROUP = f"{_FSDP}._fsdp_param_group"
 _STAGE = "torch.distributed.pipelining.stage"
+_SCHEDULE = "torch.distributed.pipelining.schedules._PipelineSchedule"
+_GATHER = "torch.distributed.all_gather_single"
 _COMPRESSED = {"fp16_compress": torch.float16, "bf16_compress": torch.bfloat16}
 _ELEMENTWISE = (
     "add add_ sub sub_ mul mul_ div div_ lerp_ addcmul addcmul_ addcdiv addcdiv_ sqrt sqrt_ neg "
@@ -137,7 +141,7 @@ def _sharded(state: RecordingState, original: Any, self: Any, *args: Any, **kwar
     state.sharded.append(self)
 
 
-@PARALLEL.wraps(f"{_FSDP}._fsdp_init._move_states_to_device")
+@PARALLEL.wraps(f"{_FSDP}._fsdp_init._move_states_to_device", everywhere=True)
 def _move(state: RecordingState, original: Any, params: Any, buffers: Any, device: torch.device) -> None:
     original(params, buffers, device)
     for tensor in [*params, *buffers]:
@@ -233,13 +237,30 @@ PARALLEL.replaces({f"torch._foreach_{name}": wrapper(_foreach, name) for name in
 
 # Pipeline stages vote, and send each other descriptions of tensors, before the first step; the
 # values never arrive here. What a stage hands on is kept for the recordings of later ones.
-@PARALLEL.wraps_one(
-    "torch.distributed.pipelining.schedules._PipelineSchedule._warmup_p2p",
-    "torch.distributed.pipelining.schedules._PipelineSchedule._initialize_pipeline_distributed_state",
-)
-def _warmup(state: RecordingState, _: Any, __: Any, stages: list[Any], *___: object) -> None:
+@PARALLEL.wraps(f"{_STAGE}.PipelineStage._prepare_forward_infra")
+def _prepare_forward(state: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    state.pipeline = tuple(dist.get_process_group_ranks(self.group))
+    return original(self, *args, **kwargs)
+
+
+@PARALLEL.wraps(f"{_STAGE}.PipelineStage._shape_inference")
+def _shape_inference(state: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Before there were votes, stages sent each other tensors on the device `meta`."""
+
+    def send(metas: list[Any], **_: object) -> None:
+        with without_modes():
+            _hand_on(state, self, tuple(torch.empty_like(one, device="meta") for one in metas[0]))
+
+    def receive(metas: list[Any], **_: object) -> None:
+        metas[:] = [_from_before(state, self, self.stage_index - 1)]
+
+    with replaced(dist, send_object_list=send, recv_object_list=receive):
+        return original(self, *args, **kwargs)
+
+
+@PARALLEL.wraps(f"{_SCHEDULE}._warmup_p2p", f"{_SCHEDULE}._initialize_pipeline_distributed_state")
+def _warmup(_: RecordingState, __: Any, ___: Any, stages: list[Any], *____: object) -> None:
     for one in stages:
-        state.pipeline = tuple(dist.get_process_group_ranks(one.group))
         given = getattr(one, "_user_meta", None)
         is_static = given is not None and bool(given.inputs) and bool(given.outputs)
         modes = stage.InferenceMode
@@ -249,22 +270,31 @@ def _warmup(state: RecordingState, _: Any, __: Any, stages: list[Any], *___: obj
 @PARALLEL.wraps(f"{_STAGE}.PipelineStage._send_meta")
 def _send_meta(state: RecordingState, _: Any, self: Any, meta: Any, dst_stage: int) -> None:
     if dst_stage > self.stage_index:
-        state.handed_on[self.stage_index] = meta.forward_metas
-        state.sent.add(self.stage_index)
+        _hand_on(state, self, meta.forward_metas)
 
 
 @PARALLEL.wraps(f"{_STAGE}.PipelineStage._recv_meta")
 def _recv_meta(state: RecordingState, _: Any, self: Any, src_stage: int) -> Any:
     if src_stage > self.stage_index:
         return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(self._stage_meta.outputs))
+    return stage._StageForwardMeta(forward_metas=_from_before(state, self, src_stage))
+
+
+def _hand_on(state: RecordingState, sender: Any, metas: Any) -> None:
+    state.handed_on[sender.stage_index] = metas
+    state.sent.add(sender.stage_index)
+
+
+def _from_before(state: RecordingState, receiver: Any, src_stage: int) -> Any:
+    """What an earlier stage hands on, as far as that is known."""
     known = [index for index in state.handed_on if index <= src_stage]
     if not known:
         raise InputError.of(
-            f"pipeline stage {self.stage_index} receives what only recordings of earlier "
+            f"pipeline stage {receiver.stage_index} receives what only recordings of earlier "
             f"stages know: --ranks {','.join(map(str, state.pipeline))}"
         )
     state.received[src_stage] = state.handed_on[max(known)]
-    return stage._StageForwardMeta(forward_metas=state.received[src_stage])
+    return state.received[src_stage]
 
 
 @PARALLEL.wraps(
@@ -322,7 +352,8 @@ class _Exchanged(torch.autograd.Function):  # type: ignore[misc]
         ctx.channels, ctx.group = channels, group
         mine = torch.empty(2 * channels + 1, device=tensor.device)
         every = torch.empty(dist.get_world_size(group), 2 * channels + 1, device=tensor.device)
-        dist.all_gather_single(every, mine, group=group)
+        gather = dist.all_gather_single if has(_GATHER) else dist.all_gather_into_tensor
+        gather(every, mine, group=group)
         return tensor.view_as(tensor)
 
     @staticmethod

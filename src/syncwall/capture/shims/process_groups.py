@@ -6,6 +6,7 @@ recorder which collective the current stream waits for.
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import torch.distributed as dist
@@ -13,6 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from syncwall.capture.patching import Shims, answering, wrapper
 from syncwall.capture.state import RecordingState
+from syncwall.capture.versions import has
 from syncwall.work.program import NoteKind
 
 RANKS = Shims()
@@ -23,7 +25,9 @@ _MESH = "torch.distributed.device_mesh"
 _METHODS = (
     "allreduce allreduce_coalesced broadcast reduce allgather _allgather_base allgather_coalesced "
     "allgather_into_tensor_coalesced gather scatter reduce_scatter _reduce_scatter_base "
-    "reduce_scatter_tensor_coalesced alltoall alltoall_base send recv recv_anysource barrier"
+    "reduce_scatter_tensor_coalesced alltoall alltoall_base send recv recv_anysource barrier "
+    "all_gather_single all_gather_single_coalesced reduce_scatter_single reduce_scatter_single_coalesced "
+    "all_to_all_single gather_single gather_into_tensor"
 )
 _SAVES = (
     "torch.save",
@@ -69,6 +73,8 @@ def _fake_world(state: RecordingState) -> Iterator[None]:
     """A fake process group of the size that the recording has."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
+    if not has("torch.distributed._meta_registrations"):  # collectives of fake tensors, there imported
+        import_module("torch.distributed._tools.fake_collectives")
     if dist.is_initialized():
         dist.destroy_process_group()
     dist.init_process_group("fake", store=FakeStore(), rank=state.rank, world_size=state.world_size)
