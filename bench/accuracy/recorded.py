@@ -1,5 +1,6 @@
 """Recorded programs beside the same programs really run by processes over Gloo."""
 
+import contextlib
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 from tests.capture.real_programs import PROGRAMS
 from tests.capture.real_run import LIMITS, real, recorded
 
@@ -16,7 +18,6 @@ from syncwall.problems import InputError
 
 _FOUR: Final = ("hsdp", "fsdp-tp")
 """Those that take four processes; others take two."""
-_EXAMPLES: Final = "distributed"
 _NANOGPT: Final = (
     "--dataset=shakespeare_char --device=cuda --backend=gloo --compile=False --dtype=float32 "
     "--n_layer=4 --n_head=4 --n_embd=128 --block_size=64 --batch_size=8 --gradient_accumulation_steps=4 "
@@ -47,3 +48,86 @@ PUBLIC: Final = {
     "examples-fsdp-tp": PublicProgram(*_PARALLEL, "fsdp_tp_example.py", world=4),
     "examples-fsdp2": PublicProgram(*_PYTORCH, "distributed/FSDP2", "example.py"),
 }
+
+
+@dataclass(frozen=True)
+class Line:
+    """One rank of a program, or why there is nothing to compare."""
+
+    name: str
+    rank: int = 0
+    differences: dict[str, float] | None = None
+    refused: str = ""
+
+    @property
+    def is_within(self) -> bool:
+        found = self.differences or dict.fromkeys(LIMITS, 1.0)
+        return all(abs(found[what]) <= most for what, most in LIMITS.items())
+
+
+def compared(name: str, script: Script, posing: Script, world: int) -> Iterator[Line]:
+    """`script` really run, `posing` (the same on CUDA) recorded: a line for each recorded rank."""
+    try:
+        found = recorded(posing, world)
+    except InputError as error:
+        yield Line(name, refused=str(error).splitlines()[0])
+        return
+    true = real(script, world)
+    for rank, step in found.items():
+        yield Line(name, rank, step.differences(true[rank]))
+
+
+def own(name: str) -> Iterator[Line]:
+    on = {
+        device: Script("tests.capture.real_programs", (name, device), is_module=True)
+        for device in ("cpu", "cuda")
+    }
+    yield from compared(name, on["cpu"], on["cuda"], 4 if name in _FOUR else 2)
+
+
+def public(name: str, mirrors: Path) -> Iterator[Line]:
+    """At its commit, from a clone in `mirrors`, in a folder that is thrown away."""
+    program = PUBLIC[name]
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["git", "clone", "-q", "-n", str(mirrors / program.source), folder]
+        subprocess.run(words, check=True)
+        part = [program.commit, "--", program.folder or "."]
+        subprocess.run(["git", "-C", folder, "checkout", "-q", *part], check=True)
+        if name == "nanoGPT":
+            _write_tokens(Path(folder, "data", "shakespeare_char"))
+        script = Script(program.script, tuple(program.arguments.split()))
+        with contextlib.chdir(Path(folder, program.folder)):
+            yield from compared(name, script, script, program.world)
+
+
+def _write_tokens(folder: Path) -> None:
+    """In place of a text that is downloaded."""
+    tokens = np.random.default_rng(0).integers(0, 65, 20_000).astype(np.uint16)
+    for part in ("train", "val"):
+        tokens.tofile(folder / f"{part}.bin")
+
+
+def together(names: Names = (), mirrors: Path | None = None, check: bool = False) -> int:
+    """Recorded programs beside the same ones really run by two or four processes over Gloo.
+
+    Compares FLOPs with those of FlopCounterMode, bytes of each kind of collective with those that
+    are sent, and the most memory with all storages that are alive. With --check the exit code is 1
+    if one differs by more than 2%, 0.1% or 5%.
+
+    Args:
+        names: Programs; all if none are named.
+        mirrors: A folder with clones of public programs, as OWNER/NAME; without it they are left out.
+        check: Fail if a program differs.
+    """
+    chosen = names or (*PROGRAMS, *(PUBLIC if mirrors else ()))
+    lines = []
+    print(f"{'program':20} rank" + "".join(f"{what:>10}" for what in LIMITS))
+    for name in chosen:
+        found = public(name, mirrors) if mirrors and name in PUBLIC else own(name)
+        for line in found:
+            lines.append(line)
+            values = "".join(f"{one:+10.2%}" for one in (line.differences or {}).values())
+            print(f"{name:20}{line.rank:5}{values or '  ' + line.refused}", flush=True)
+    within = sum(line.is_within for line in lines)
+    print(f"{within} of {len(lines)} ranks within {LIMITS}")
+    return int(check and within < len(lines))
