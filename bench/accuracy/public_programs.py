@@ -244,14 +244,18 @@ PROGRAMS: Final[dict[str, Callable[[Settings], Trained]]] = {
     "torchtune": torchtune_llama,
     "MosaicML diffusion": stable_diffusion,
 }
-_IDLE: Final = ("boto3", "botocore", "botocore.exceptions", "dllogger", "pynvml", "blobfile", "dlprof")
+_IDLE: Final = {
+    "NVIDIA BERT": ("boto3", "botocore", "botocore.exceptions", "dllogger"),
+    "NVIDIA Transformer-XL": ("dllogger", "pynvml"),
+    "torchtune": ("datasets", "datasets.distributed", "sentencepiece"),
+}
 
 
 def wrapped(made: Trained, settings: Settings) -> Any:
     model, way = made.model, settings.get("shard", "none")
     if settings.get("recompute"):
         for layer in made.layers:
-            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)  # type: ignore[method-assign]
+            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
     if way == "ddp" and dist.get_world_size() > 1:
         return DistributedDataParallel(model)
     if way in {"fsdp", "zero2", "hsdp"}:
@@ -290,7 +294,7 @@ def train(settings: Settings) -> None:
     if settings["precision"] == "bf16" and not settings.get("parameters"):
         made.model.to(torch.bfloat16)
     if settings.get("channels_last"):
-        made.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        made.model.to(memory_format=torch.channels_last)
     model = wrapped(made, settings)
     optimizer = optimizer_of(model, settings)
     scaler = torch.amp.GradScaler("cuda", enabled=settings["precision"] == "amp-fp16")
@@ -308,7 +312,7 @@ def train(settings: Settings) -> None:
 if __name__ == "__main__":
     told = json.loads(sys.argv[1])
     sys.path.insert(0, told["folder"])
-    for name in _IDLE:
+    for name in _IDLE.get(told["program"], ()):
         sys.modules.setdefault(name, MagicMock())
     os.environ["TIMM_FUSED_ATTN"] = str(int(not told.get("unfused")))
     torch.set_default_device("cuda")

@@ -85,18 +85,23 @@ def own(name: str) -> Iterator[Line]:
     yield from compared(name, on["cpu"], on["cuda"], 4 if name in _FOUR else 2)
 
 
-def public(name: str, mirrors: Path) -> Iterator[Line]:
-    """At its commit, from a clone in `mirrors`, in a folder that is thrown away."""
-    program = PUBLIC[name]
+@contextlib.contextmanager
+def checked_out(mirrors: Path, source: str, commit: str, part: str = "") -> Iterator[Path]:
+    """A folder of a public program at a commit, from a clone, for as long as it is needed."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["git", "clone", "-q", "-n", str(mirrors / program.source), folder]
+        subprocess.run(["git", "clone", "-q", "-n", str(mirrors / source), folder], check=True)
+        words = ["git", "-C", folder, "checkout", "-q", commit, "--", part or "."]
         subprocess.run(words, check=True)
-        part = [program.commit, "--", program.folder or "."]
-        subprocess.run(["git", "-C", folder, "checkout", "-q", *part], check=True)
+        yield Path(folder, part)
+
+
+def public(name: str, mirrors: Path) -> Iterator[Line]:
+    program = PUBLIC[name]
+    script = Script(program.script, tuple(program.arguments.split()))
+    with checked_out(mirrors, program.source, program.commit, program.folder) as folder:
         if name == "nanoGPT":
-            _write_tokens(Path(folder, "data", "shakespeare_char"))
-        script = Script(program.script, tuple(program.arguments.split()))
-        with contextlib.chdir(Path(folder, program.folder)):
+            _write_tokens(folder / "data" / "shakespeare_char")
+        with contextlib.chdir(folder):
             yield from compared(name, script, script, program.world)
 
 

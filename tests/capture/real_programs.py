@@ -92,8 +92,7 @@ def accumulated() -> Step:
 
 def sharded(model: Any, mesh: DeviceMesh | None = None) -> Any:
     for part in [*model.layers, model]:
-        made = fully_shard(part, mesh=mesh) if mesh else fully_shard(part)
-        made.set_force_sum_reduction_for_comms(True)  # Gloo has no average
+        fully_shard(part, mesh=mesh) if mesh else fully_shard(part)
     return model
 
 

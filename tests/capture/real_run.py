@@ -15,13 +15,17 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 import torch.distributed as dist
+import torch.distributed.fsdp
 from torch._subclasses import FakeTensor
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.experimental import register_sharding
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -104,34 +108,30 @@ def _square(what: Any) -> float:
 
 def real(script: Script, world: int, timeout_s: float = 300.0) -> dict[int, RankStep]:
     """All ranks of a real run over Gloo."""
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         shared = {"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1"}
         shared |= {"MASTER_PORT": free_port(), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": 1}
+        shared["PYTHONPATH"] = str(_ROOT) + os.pathsep + os.environ.get("PYTHONPATH", "")
+        words = ["-m" * script.is_module, script.name, *script.arguments]
         ranks = []
         for rank in range(world):
             given = {**shared, "RANK": rank, "LOCAL_RANK": rank}
-            path = str(_ROOT) + os.pathsep + os.environ.get("PYTHONPATH", "")
-            environment = {name: str(value) for name, value in given.items()}
-            words = [f"{folder}/{rank}", "-m" * script.is_module, script.name, *script.arguments]
-            command = [sys.executable, "-m", "tests.capture.real_run", *filter(None, words)]
-            output = Path(folder, f"{rank}.txt").open("w")
+            command = [sys.executable, "-m", "tests.capture.real_run", str(folder / str(rank)), *words]
             ranks.append(
                 subprocess.Popen(
-                    command,
-                    env=os.environ | environment | {"PYTHONPATH": path},
-                    stdout=output,
+                    [*filter(None, command)],
+                    env=os.environ | {name: str(value) for name, value in given.items()},
+                    stdout=stack.enter_context((folder / f"{rank}.txt").open("w")),
                     stderr=subprocess.STDOUT,
                 )
             )
-        try:
-            codes = [one.wait(timeout_s) for one in ranks]
-        finally:
-            for one in ranks:
-                one.kill()
+            stack.callback(ranks[-1].kill)
+        codes = [one.wait(timeout_s) for one in ranks]
         if any(codes):
-            texts = "\n".join(path.read_text()[-3000:] for path in sorted(Path(folder).glob("*.txt")))
+            texts = "\n".join(path.read_text()[-3000:] for path in sorted(folder.glob("*.txt")))
             raise RuntimeError(f"ranks ended with {codes}:\n{texts}")
-        steps = {rank: json.loads(Path(folder, str(rank)).read_text()) for rank in range(world)}
+        steps = {rank: json.loads((folder / str(rank)).read_text()) for rank in range(world)}
     return {
         rank: RankStep(one["flops"], one["peak_bytes"], [(kind, size) for kind, size in one["sent"]])
         for rank, one in steps.items()
@@ -237,19 +237,45 @@ def _pose_as_accelerator() -> None:
     torch.accelerator.device_count = lambda: int(os.environ["WORLD_SIZE"])
     torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cpu")
     torch.accelerator.set_device_index = torch.cuda.set_device = lambda _: None
-    sys.modules["torch.optim.optimizer"]._get_foreach_kernels_supported_devices = lambda: ["cpu", "cuda"]
-    wrap = torch.nn.parallel.DistributedDataParallel.__init__
+    chooser: Any = sys.modules["torch.optim.optimizer"]
+    chooser._get_foreach_kernels_supported_devices = lambda: ["cpu", "cuda"]
+    wrap, shard = torch.nn.parallel.DistributedDataParallel.__init__, torch.distributed.fsdp.fully_shard
+    begin = dist.init_process_group
 
     def without_ids(self: Any, *args: Any, **kwargs: Any) -> None:
         wrap(self, *args, **{**kwargs, "device_ids": None, "output_device": None})
 
+    def without_average(*args: Any, **kwargs: Any) -> Any:
+        made = shard(*args, **kwargs)
+        made.set_force_sum_reduction_for_comms(True)  # Gloo has no average
+        return made
+
     torch.nn.parallel.DistributedDataParallel.__init__ = without_ids
+    torch.distributed.fsdp.fully_shard = without_average
+    dist.init_process_group = lambda *args, **kwargs: begin(*args, **{**kwargs, "device_id": None})
+
+
+def _shard_attention() -> None:
+    """By heads, as that of CUDA, which alone DTensor knows how to share out."""
+    aten = torch.ops.aten
+    forward = aten._scaled_dot_product_flash_attention_for_cpu.default
+    backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+    @register_sharding(forward)
+    def _forward(*args: Any, **_: Any) -> Any:
+        ways = ([one] * 3 + [None] * (len(args) - 3) for one in (Shard(1), Replicate()))
+        return [([way[0]] * 2, way) for way in ways]
+
+    @register_sharding(backward)
+    def _backward(*args: Any, **_: Any) -> Any:
+        ways = ([one] * 6 + [None] * (len(args) - 6) for one in (Shard(1), Replicate()))
+        return [([way[0]] * 3, way) for way in ways]
 
 
 class RealStep:
-    """Measures a script's steps, and leaves it after the third one.
+    """Measures a script's steps, and leaves it after the fourth one.
 
-    In the second DDP also tells the other ranks how it has rebuilt its buckets, once for all.
+    In the second or third DDP also tells the other ranks how it has rebuilt its buckets, once for all.
     """
 
     def __init__(self, path: str) -> None:
@@ -267,6 +293,7 @@ class RealStep:
 
     def run(self, words: list[str]) -> None:
         _pose_as_accelerator()
+        _shard_attention()
         resize = torch.UntypedStorage.resize_
 
         def resized(storage: Any, size: int) -> Any:
@@ -293,7 +320,7 @@ class RealStep:
         at = len(self.marks)
         self.marks.append(StepMark(len(self.measured.sent), at, id(optimizer)))
         again = next((i for i, one in enumerate(self.marks[1:], 1) if one.by == self.marks[0].by), 0)
-        found = window(self.marks[again:]) if again else None
+        found = window(self.marks[2 * again :]) if again else None
         if found is None:
             return
         begin, end = found
@@ -309,4 +336,4 @@ class RealStep:
 
 if __name__ == "__main__":
     RealStep(sys.argv[1]).run(sys.argv[2:])
-    sys.exit("the script ended before its third step")
+    sys.exit("the script ended before its fourth step")
