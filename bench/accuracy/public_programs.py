@@ -93,8 +93,10 @@ def dit(settings: Settings) -> Trained:
 
 
 def mae(settings: Settings) -> Trained:
+    import numpy as np
     import timm.models.vision_transformer as transformer  # type: ignore[import-not-found]
 
+    np.float = float  # type: ignore[attr-defined]  # as until NumPy 1.20
     block = transformer.Block
 
     @functools.wraps(block)
@@ -129,6 +131,8 @@ def convnet(settings: Settings) -> Trained:
 def bert(settings: Settings) -> Trained:
     import modeling  # type: ignore[import-not-found]
 
+    gelu = modeling.F.gelu
+    modeling.F.gelu = lambda x, approximate: gelu(x, approximate="tanh" if approximate else "none")
     config = modeling.BertConfig.from_json_file(f"{settings['folder']}/bert_configs/large.json")
     config.vocab_size += -config.vocab_size % 8
     model = modeling.BertForPreTraining(config, sequence_output_is_dense=False)

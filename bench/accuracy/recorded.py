@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from tests.capture.real_programs import PROGRAMS
-from tests.capture.real_run import LIMITS, real, recorded
 
 from bench import Names
 from syncwall.capture.script import Script
@@ -61,12 +59,16 @@ class Line:
 
     @property
     def is_within(self) -> bool:
+        from tests.capture.real_run import LIMITS
+
         found = self.differences or dict.fromkeys(LIMITS, 1.0)
         return all(abs(found[what]) <= most for what, most in LIMITS.items())
 
 
 def compared(name: str, script: Script, posing: Script, world: int) -> Iterator[Line]:
     """`script` really run, `posing` (the same on CUDA) recorded: a line for each recorded rank."""
+    from tests.capture.real_run import real, recorded
+
     try:
         found = recorded(posing, world)
     except InputError as error:
@@ -124,6 +126,9 @@ def together(names: Names = (), mirrors: Path | None = None, check: bool = False
         mirrors: A folder with clones of public programs, as OWNER/NAME; without it they are left out.
         check: Fail if a program differs.
     """
+    from tests.capture.real_programs import PROGRAMS
+    from tests.capture.real_run import LIMITS
+
     chosen = names or (*PROGRAMS, *(PUBLIC if mirrors else ()))
     lines = []
     print(f"{'program':20} rank" + "".join(f"{what:>10}" for what in LIMITS))
