@@ -28,6 +28,8 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "ranks": ("accuracy.explained:ranks", "one slow rank among a thousand in traces"),
         "capture": ("accuracy.capture:agreement", "recorded programs beside descriptions; --check"),
         "torchtitan": ("accuracy.capture:torchtitan", "published runs as a script; --check"),
+        "recorded": ("accuracy.recorded:together", "recorded programs beside real runs; --check"),
+        "throughputs": ("accuracy.throughputs:throughputs", "published ones of public programs"),
         "steps": ("accuracy.steps:steps", "real steps beside recorded ones, on this machine"),
         "contention": ("accuracy.contention:contention", "real flows on shared links (root)"),
     },
