@@ -11,7 +11,6 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -82,6 +81,7 @@ def changes(directory: Dir, only: str = "", keep: Path | None = None) -> int:
         keep: Write the recordings here, and take those that are there.
     """
     listed = yaml.safe_load(LISTED.read_text())
+    keep = keep or Path(tempfile.mkdtemp(prefix="recordings-"))
     counts = {}
     for part in ("known", "unrelated"):
         right = 0
@@ -98,7 +98,7 @@ def changes(directory: Dir, only: str = "", keep: Path | None = None) -> int:
     return 0
 
 
-def said(one: Change, directory: Path, listed: dict[str, Any], keep: Path | None) -> tuple[str, bool]:
+def said(one: Change, directory: Path, listed: dict[str, Any], keep: Path) -> tuple[str, bool]:
     """What the gate says, in a cell of a table, and whether that is right."""
     clone = directory / one.repository.split("/")[1]
     sides = [f"{one.commit}^", one.commit]
@@ -119,13 +119,20 @@ def said(one: Change, directory: Path, listed: dict[str, Any], keep: Path | None
     return " | ".join((*cells, "right" if right else "WRONG")), right
 
 
-def recorded(clone: Path, side: str, one: Change, keep: Path | None) -> tuple[Path, float]:
-    """The recording of one side, and the CPU seconds that it took."""
-    folder = Path(tempfile.mkdtemp(prefix="gate-"))
+def recorded(clone: Path, side: str, one: Change, keep: Path) -> tuple[Path, float]:
+    """The recording of one side, and the seconds that it took."""
     name = "".join(c if c.isalnum() else "-" for c in f"{clone.name} {side} {one.arguments}")
-    path = (keep or folder).resolve() / f"{name}.work.json.gz"
+    path = keep.resolve() / f"{name}.work.json.gz"
     if path.exists():
         return path, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.monotonic()
+        record(clone, side, one, path, Path(folder))
+        return path, time.monotonic() - started
+
+
+def record(clone: Path, side: str, one: Change, path: Path, folder: Path) -> None:
+    """Record one side, checked out in `folder`."""
     tree = subprocess.run(["git", "-C", clone, "archive", side], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(tree)) as files:
         files.extractall(folder / "tree", filter="data")
@@ -133,7 +140,6 @@ def recorded(clone: Path, side: str, one: Change, keep: Path | None) -> tuple[Pa
     script, *arguments = one.arguments.split()
     command = [sys.executable, "-m", "syncwall", "capture", script, "--world", str(one.world)]
     paths = os.pathsep.join(filter(None, (str(folder / "stand_ins"), os.environ.get("PYTHONPATH"))))
-    started = time.monotonic()
     subprocess.run(
         [*command, "-o", str(path), "--", *arguments],
         cwd=folder / "tree",
@@ -142,16 +148,14 @@ def recorded(clone: Path, side: str, one: Change, keep: Path | None) -> tuple[Pa
         text=True,
         check=True,
     )
-    return path, time.monotonic() - started
 
 
 def prepare(folder: Path) -> None:
     """Random tokens where the programs read theirs, and stand-ins for what only logs or downloads."""
-    made: Iterator[tuple[str, bytes | str]] = iter(STAND_INS.items())
-    for name, text in made:
+    for name, text in STAND_INS.items():
         path = folder / "stand_ins" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(str(text))
+        path.write_text(text)
     tokens = np.random.default_rng(0).integers(0, 30_000, 1 << 20, dtype=np.uint16)
     for name in BINARIES:
         path = folder / "tree" / name
