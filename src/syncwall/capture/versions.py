@@ -42,10 +42,10 @@ CHANGES: Final[dict[str, tuple[Version, Version]]] = {
         "all_gather_single all_gather_single_coalesced all_to_all_single reduce_scatter_single "
         "reduce_scatter_single_coalesced",
     ),
-    **_since((2, 15), "torch.distributed.ProcessGroup", "gather_into_tensor gather_single"),
+    **_since((2, 14), "torch.distributed.ProcessGroup", "gather_into_tensor gather_single"),
     **_since((2, 10), "torch.distributed.device_mesh.DeviceMesh", "_unflatten"),
-    f"{_SCHEDULE}._warmup_p2p": ((2, 12), (2, 13)),
-    **_since((2, 14), _SCHEDULE, "_initialize_pipeline_distributed_state"),
+    f"{_SCHEDULE}._warmup_p2p": ((2, 12), (2, 14)),
+    **_since((2, 15), _SCHEDULE, "_initialize_pipeline_distributed_state"),
     **_since((2, 12), _STAGE, "_recv_meta _send_meta"),
     f"{_STAGE}._shape_inference": (OLDEST, (2, 11)),
 }
