@@ -158,7 +158,7 @@ def transformer_xl(settings: Settings) -> Trained:
     kept: list[Any] = [None]
 
     def loss(model: nn.Module) -> torch.Tensor:
-        given = tokens(settings, words).t()
+        given = tokens(settings, words).t().contiguous()
         found, kept[0] = model(given, given, kept[0])
         return found.float().mean()
 

@@ -4,6 +4,7 @@ import json
 import math
 import statistics
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Figure:
 
     @property
     def name(self) -> str:
-        keys = ("model", "config", "size", "length", "gpus", "precision")
+        keys = ("model", "size", "length", "gpus", "precision")
         words = [str(self.settings[key]) for key in keys if key in self.settings]
         return " ".join([*words, "compiled" if self.settings["compiled"] else ""]).strip()
 
@@ -114,8 +115,8 @@ def throughputs(mirrors: Path, names: Names = (), keep: Path | None = None, chec
 
     Records each program of bench/accuracy/throughputs.yaml in its own code with the settings that
     were published, and predicts it on the machine that was. Prints errors, how many are in the
-    interval, and how wide it should be: the error that 80% do not exceed, each program counted the
-    same, and what that covers when a program itself is left out.
+    interval, and how wide it should be: the error that 80% do not exceed, and what that covers of a
+    program when it is left out itself.
 
     Args:
         mirrors: A folder with clones of the programs, as OWNER/NAME; packages are those installed.
@@ -153,16 +154,16 @@ def throughputs(mirrors: Path, names: Names = (), keep: Path | None = None, chec
 
 def print_widths(found: list[Outcome]) -> None:
     """How wide the interval should be, and what that covers of programs that were left out."""
-    programs = sorted({one.figure.program for one in found})
-    learned = deviation_of(found)
-    kept = []
-    for program in programs:
-        others = [one for one in found if one.figure.program != program]
-        deviation = deviation_of(others) if others else learned
-        own = [one for one in found if one.figure.program == program]
-        kept.append(statistics.mean(error_of(one) <= Z80 * deviation for one in own))
-    print(f"deviation {learned:.3f}, half-width {Z80 * learned:.0%}")
-    print(f"learned without each program in turn: {statistics.mean(kept):.0%} covered")
+    programs = {one.figure.program for one in found}
+    for alike, title in ((False, "figures"), (True, "programs")):
+        learned = deviation_of(found, alike)
+        covered = []
+        for program in programs if len(programs) > 1 else ():
+            others = [one for one in found if one.figure.program != program]
+            most = Z80 * deviation_of(others, alike)
+            covered += [error_of(one) <= most for one in found if one.figure.program == program]
+        share = f"; learned without each program in turn: {statistics.mean(covered):.0%} covered"
+        print(f"{title} counted the same: deviation {learned:.2f}{share * bool(covered)}")
 
 
 def error_of(one: Outcome) -> float:
@@ -170,13 +171,11 @@ def error_of(one: Outcome) -> float:
     return max(abs(math.log(one.ratio)) - Z80 * one.unknown, 0.0)
 
 
-def deviation_of(found: list[Outcome]) -> float:
-    """Of a normal distribution whose middle 80% has as many of the errors, each program the same."""
-    counts: dict[str, int] = {}
-    for one in found:
-        counts[one.figure.program] = counts.get(one.figure.program, 0) + 1
+def deviation_of(found: list[Outcome], programs_alike: bool) -> float:
+    """Of a normal distribution whose middle 80% has as many of the errors."""
+    counts = Counter(one.figure.program for one in found)
     errors = np.array([error_of(one) for one in found])
-    weights = np.array([1.0 / counts[one.figure.program] for one in found])
+    weights = np.array([1.0 / counts[one.figure.program] if programs_alike else 1.0 for one in found])
     order = np.argsort(errors)
     reached = np.cumsum(weights[order]) / weights.sum()
-    return float(errors[order][int(np.searchsorted(reached, 0.8))] / Z80)
+    return float(errors[order][int(np.searchsorted(reached, 0.8 - 1e-9))] / Z80)
