@@ -290,3 +290,21 @@ def test_evaluation_before_the_first_step_is_cut_short_and_leaves_no_memory():
     assert calls < 20 + 10
     assert program.ranks[0].held == plain.ranks[0].held
     assert gemms(program) == gemms(plain)
+
+
+def test_of_ranks_that_a_program_spawns_the_one_to_be_recorded_runs():
+    """As pytorch/examples' imagenet does: its launcher is no torchrun."""
+    ranks = []
+
+    def train(rank, width):
+        dist.init_process_group("nccl", world_size=16, rank=8 + rank)
+        ranks.append(rank)
+        model = DistributedDataParallel(nn.Linear(width, width, device="cuda"))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            model(torch.randn(4, width, device="cuda")).sum().backward()
+            optimizer.step()
+
+    with recording(16, rank=11) as found:
+        torch.multiprocessing.spawn(train, nprocs=8, args=(WIDTH,))
+    assert (ranks, found.program().samples) == ([3], 64)
