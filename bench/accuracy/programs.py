@@ -10,6 +10,7 @@ that shows both.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -121,7 +122,11 @@ def programs(
     folder = folder.resolve()
     for program in all_:
         if not names or program.name in names:
-            found = recorded(program, clones, folder, timeout)
+            try:
+                found = recorded(program, clones, folder, timeout)
+            except subprocess.CalledProcessError as error:  # of ours: the program was not tried
+                print(f"{program.name}: not prepared: {error}", file=sys.stderr)
+                continue
             print(f"{program.name}: {found.says or 'recorded'} {asdict(found)}", flush=True)
             if program.name not in (first := attempts(FIRST)):
                 _keep(FIRST, {**first, program.name: found})
@@ -141,7 +146,11 @@ def recorded(program: TrainingProgram, clones: Path, folder: Path, timeout: floa
             snippet = checkout / "prepare.txt"
             snippet.write_text(program.prepare, encoding="utf-8")
             words = [str(python), str(HERE / "program_files.py"), str(snippet)]
-            subprocess.run(words, cwd=there, env=variables, check=True)
+            try:
+                subprocess.run(words, cwd=there, env=variables, check=True)
+            except subprocess.CalledProcessError:
+                shutil.rmtree(checkout)
+                raise
     return _recorded(program, python, there, variables, timeout)
 
 

@@ -308,3 +308,21 @@ def test_of_ranks_that_a_program_spawns_the_one_to_be_recorded_runs():
     with recording(16, rank=11) as found:
         torch.multiprocessing.spawn(train, nprocs=8, args=(WIDTH,))
     assert (ranks, found.program().samples) == ([3], 64)
+
+
+def test_a_cuda_graph_is_recorded_once_and_never_replayed_as_nothing():
+    def step(model):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=torch.cuda.graph_pool_handle(), stream=torch.cuda.Stream()):
+            loss = model(torch.randn(8, WIDTH, device="cuda")).sum()
+        graph.replay()
+        return loss
+
+    assert gemms(recorded(linear, step)) == gemms(
+        recorded(linear, lambda model: model(torch.randn(8, WIDTH, device="cuda")).sum())
+    )
+    with recording(1):
+        graph = torch.cuda.CUDAGraph()
+        graph.replay()
+        with pytest.raises(RuntimeError, match="turn CUDA graphs off"):
+            graph.replay()

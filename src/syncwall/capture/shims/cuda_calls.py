@@ -110,6 +110,37 @@ DEVICE.replaces(
 )
 
 
+class _Graph:
+    """A CUDA graph: what is captured is recorded as it runs, which stands for the first replay.
+
+    Later replays would call nothing at all, and are refused.
+    """
+
+    is_replayed = False
+
+    def replay(self) -> None:
+        if self.is_replayed:
+            raise RuntimeError(
+                "a CUDA graph is replayed again: what it holds is recorded once only; turn CUDA graphs off"
+            )
+        self.is_replayed = True
+
+    def reset(self) -> None:
+        self.is_replayed = False
+
+    def pool(self) -> tuple[int, int]:
+        return (0, 0)
+
+
+DEVICE.replaces(
+    {
+        "torch.cuda.CUDAGraph": lambda *_: _Graph,
+        "torch.cuda.graph": answering(lambda _: nullcontext()),
+        "torch.cuda.graph_pool_handle": answering(lambda _: (0, 0)),
+    }
+)
+
+
 @DEVICE.wraps("torch.nn.Module.to")
 def _module_to(_: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     """A number is a device of CUDA, whatever accelerator this PyTorch was built for."""
