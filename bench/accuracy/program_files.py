@@ -19,7 +19,8 @@ WORDS = 2_000
 """Words that texts are made of, `w0` to `w1999`."""
 ALPACA = ("instruction", "input", "output")
 TIKTOKEN = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"
-_METRIC = '''import datasets, evaluate
+_METRIC = '''import datasets
+import evaluate
 
 class Metric(evaluate.Metric):
     def _info(self):

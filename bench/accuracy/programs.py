@@ -34,8 +34,6 @@ PAGE = ROOT / "docs" / "reference" / "programs.md"
 CPU_S, PEAK_MB = 30.0, 1_200.0
 """What a recording may take."""
 _AGREES = 0.001
-_PYPI_TORCH = f"torch==={torch.__version__.partition('+')[0]}"
-"""The build with CUDA: packages with kernels of their own, as torchvision, are made for no other."""
 _LONGEST = 300
 
 
@@ -52,6 +50,8 @@ class TrainingProgram:
     packages: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     prepare: str = ""
+    torch: str = torch.__version__.partition("+")[0]
+    """The PyTorch that it needs, if not ours."""
     ranks: int = 8
     samples: float | None = None
     tokens: float | None = None
@@ -139,7 +139,7 @@ def recorded(program: TrainingProgram, clones: Path, folder: Path, timeout: floa
     checkout = folder / re.sub(r"\W+", "_", program.name)
     there = checkout / program.folder
     variables = _variables(program, checkout, there)
-    python = _environment(folder / "environment", program.packages)
+    python = _environment(folder / f"environment-{program.torch}", program.torch, program.packages)
     if not checkout.exists():
         _check_out(clones / program.repository.replace("/", "+"), program.commit, checkout)
         if program.prepare:
@@ -175,8 +175,12 @@ def _check_out(clone: Path, commit: str, checkout: Path) -> None:
     subprocess.run([*git, "checkout-index", "-a", "-f"], env=index, cwd=checkout, check=False)
 
 
-def _environment(folder: Path, packages: Sequence[str]) -> Path:
-    """The Python of an environment that has all that ours has, and these packages."""
+def _environment(folder: Path, version: str, packages: Sequence[str]) -> Path:
+    """The Python of an environment that has all that ours has, PyTorch in this version, and these packages.
+
+    It is the build with CUDA: packages with kernels of their own, as torchvision, are made for no other.
+    """
+    pinned = f"torch==={version}"
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -187,10 +191,10 @@ def _environment(folder: Path, packages: Sequence[str]) -> Path:
             check=True,
         ).stdout.strip()
         Path(inside, "host.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", _PYPI_TORCH], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", pinned], check=True)
     if packages:
         limits = folder / "constraints.txt"
-        limits.write_text(f"{_PYPI_TORCH}\n", encoding="utf-8")
+        limits.write_text(f"{pinned}\n", encoding="utf-8")
         words = ["-m", "pip", "install", "--quiet", "--constraint", str(limits), *packages]
         subprocess.run([str(python), *words], check=True)
     return python
@@ -230,10 +234,11 @@ def _recorded(
 def _refusal(log: str, there: Path) -> str:
     """The last lines of what the program and `capture` printed, without the folders of this machine."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = " ".join(lines[-1:]) if lines else "ended without a word"
+    begins = [at for at, line in enumerate(lines) if re.match(r"\S+:\d+:\d+  ", line)]
+    said = " ".join(lines[begins[-1] if begins else -1 :]) if lines else "ended without a word"
     for folder in (there, *there.parents[:2]):
         said = said.replace(f"{folder}/", "")
-    return re.sub(r"/\S*/site-packages/", "", said)[:_LONGEST * 2]
+    return re.sub(r"/\S*/site-packages/", "", said)[:_LONGEST]
 
 
 def page_text() -> str:

@@ -326,3 +326,42 @@ def test_a_cuda_graph_is_recorded_once_and_never_replayed_as_nothing():
         graph.replay()
         with pytest.raises(RuntimeError, match="turn CUDA graphs off"):
             graph.replay()
+
+
+def test_a_row_that_attention_takes_as_one_sequence_is_of_tokens():
+    """As torchtitan packs them: there is no dimension of samples."""
+
+    class Packed(nn.Embedding):  # type: ignore[misc]
+        def forward(self, tokens):
+            x = super().forward(tokens).view(1, 1, len(tokens), WIDTH).bfloat16()
+            return functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    def step(model):
+        return model(torch.randint(0, 100, (512,), device="cuda")).sum() * model.weight.mm(model.weight.t()).sum()
+
+    program = recorded(lambda: Packed(100, WIDTH, device="cuda"), step)
+    assert (program.samples, program.tokens) == (8, 8 * 512)
+
+
+def test_a_generator_of_the_device_takes_the_state_that_ranks_agree_on():
+    """As accelerate does before each epoch."""
+    with recording(8):
+        generator = torch.Generator(device="cuda")
+        state = generator.get_state().to("cuda")
+        dist.broadcast(state, 0)
+        generator.set_state(state.cpu())
+        torch.set_rng_state(state.cpu())
+        assert isinstance(torch.default_generator, torch.Generator)
+        assert torch.randperm(4, generator=generator).tolist() != [0, 0, 0, 0]
+
+
+def test_streams_are_noted_in_hooks_of_the_backward_pass():
+    """As DeepSpeed's ZeRO does."""
+
+    def build():
+        model = linear()
+        stream = torch.cuda.Stream()
+        model.weight.register_post_accumulate_grad_hook(lambda one: one.grad.record_stream(stream))
+        return model
+
+    recorded(build, lambda model: model(torch.randn(8, WIDTH, device="cuda")).sum())

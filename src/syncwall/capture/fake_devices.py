@@ -33,7 +33,6 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
             torch.Tensor.cpu: self._cpu,
             torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
             torch.Tensor.is_pinned: lambda tensor, *_, **__: False,
-            torch.Tensor.record_stream: lambda *_, **__: None,
             torch.Tensor.numpy: self._numpy,
             torch.Tensor.is_cuda.__get__: self._is_cuda,
         }

@@ -33,8 +33,8 @@ _FLEX = "torch.nn.attention.flex_attention"
 _FOREACH_DEVICES = "_get_foreach_kernels_supported_devices"
 _FLASH_DTYPES = (torch.bfloat16, torch.float16)
 _WIDEST_FLASH_HEAD = 256
-_ATTENTION_FLOPS = 14.0
-"""Of each query, key and dimension: two products forward, five backward."""
+_FORWARD_FLOPS, _ATTENTION_FLOPS = 4.0, 12.0
+"""Of each query, key and dimension: two products forward, and the backward pass twice that."""
 _RMS_NAMES = {
     "aten.native_layer_norm": "aten._fused_rms_norm",
     "aten.native_layer_norm_backward": "aten._fused_rms_norm_backward",
@@ -159,7 +159,8 @@ def _flex_attention(  # noqa: PLR0913, PLR0917 - PyTorch's arguments
     is_causal = "causal" in getattr(mask, "__name__", "")
     if mask is not None and not is_causal:
         what, place = "blocks that a mask of flex attention removes", state.places.now()[1]
-        flops = _ATTENTION_FLOPS * query.numel() * key.shape[-2]
+        each = _FORWARD_FLOPS if state.places.backward else _ATTENTION_FLOPS  # computed again, or once
+        flops = each * query.numel() * key.shape[-2]
         if not state.tape.pauses:
             state.tape.note(NoteKind.PLACEHOLDER, what, place, flops=flops)
     out = functional.scaled_dot_product_attention(

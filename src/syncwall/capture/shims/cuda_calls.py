@@ -132,8 +132,33 @@ class _Graph:
         return (0, 0)
 
 
+class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
+    """PyTorch's own generators are instances, too."""
+
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_AnyGenerator):  # type: ignore[misc]
+    """On any device, a generator of the host; a state that was sent around is the one that it has."""
+
+    def __new__(cls, *_: object, **__: object) -> Any:
+        return super().__new__(cls)
+
+    def set_state(self, state: torch.Tensor) -> Any:
+        return self if isinstance(state, FakeTensor) else super().set_state(state)
+
+
+@DEVICE.wraps("torch.set_rng_state", everywhere=True)
+def _set_rng_state(_: RecordingState, original: Any, new_state: torch.Tensor) -> None:
+    if not isinstance(new_state, FakeTensor):
+        original(new_state)
+
+
 DEVICE.replaces(
     {
+        "torch.Generator": lambda *_: _Generator,
+        "torch.Tensor.record_stream": answering(lambda _: None),  # also in hooks of the backward pass
         "torch.cuda.CUDAGraph": lambda *_: _Graph,
         "torch.cuda.graph": answering(lambda _: nullcontext()),
         "torch.cuda.graph_pool_handle": answering(lambda _: (0, 0)),
