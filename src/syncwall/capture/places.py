@@ -211,7 +211,8 @@ class Batch:
     def samples_and_tokens(self, begin: int, end: int, calls: Iterable[Call]) -> tuple[float, float]:
         """Of the inputs `begin` to `end`: those of the model that is trained, one a micro batch.
 
-        Whole numbers in rows are tokens; so is a single row that attention takes as one sequence. Losses, frozen encoders and second calls with the same samples are no further ones.
+        Whole numbers in rows are tokens; so is a single row that attention takes as
+        one sequence. Losses, frozen encoders and second calls with the same samples are no further ones.
         InputError if the model was given nothing.
         """
         given = self.inputs[begin:end]
@@ -229,8 +230,11 @@ class Batch:
                 "numbers, or with numpy"
             )
         lengths = {call.what.q_len for call in calls if isinstance(call.what, CoreAttention)}
-        rows = [(1, *one.shape) if len(one.shape) == 1 and one.shape[0] in lengths else one.shape for one in first.values() if one.is_whole]
-        samples = sum(one.shape[0] for one in first.values() if not one.is_whole) + sum(row[0] for row in rows)
+        whole = [one.shape for one in first.values() if one.is_whole]
+        rows = [(1, *row) if len(row) == 1 and row[0] in lengths else row for row in whole]
+        samples = sum(one.shape[0] for one in first.values() if not one.is_whole) + sum(
+            row[0] for row in rows
+        )
         return float(samples), float(sum(prod(row) for row in rows if len(row) == _ROWS))
 
     def _enter(self, module: torch.nn.Module, inputs: Any) -> None:

@@ -7,6 +7,7 @@ would run, so their kernels, and what they keep for the backward pass, are CUDA'
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
+from inspect import signature
 from typing import Any
 
 import torch
@@ -173,14 +174,14 @@ def _flex_attention(  # noqa: PLR0913, PLR0917 - PyTorch's arguments
 
 
 @KERNELS.wraps(f"{_FLEX}.create_block_mask", everywhere=True)
-def _create_block_mask(  # noqa: PLR0913, PLR0917 - PyTorch's arguments
-    _: RecordingState, __: Any, mask_mod: Any, B: Any, H: Any, Q_LEN: int, KV_LEN: int, *___: Any, **____: Any
-) -> Any:
+def _create_block_mask(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     """A mask of one block: programs ask for its type and its function, nobody for its blocks."""
+    given = signature(original).bind(*args, **kwargs).arguments
+    mask_mod, lengths = given["mask_mod"], (given["Q_LEN"], given["KV_LEN"])
     with without_modes():
         one = torch.ones((1, 1, 1), dtype=torch.int32)
         return flex_attention.BlockMask.from_kv_blocks(
-            one, one[..., None] - 1, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
+            one, one[..., None] - 1, mask_mod=mask_mod, seq_lengths=lengths
         )
 
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses import FakeTensor
+from torch.utils._pytree import tree_map_only
 
-from syncwall.capture.fake_devices import without_modes
+from syncwall.capture.fake_devices import is_cuda, without_modes
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, answering
 from syncwall.capture.routing import local
@@ -180,6 +181,16 @@ def _format(_: RecordingState, original: Any, tensor: torch.Tensor, words: str) 
     """A single value is formatted as the number that stands for it."""
     is_single = isinstance(local(tensor), FakeTensor) and not tensor.dim()
     return format(tensor.item(), words) if is_single else original(tensor, words)
+
+
+@DEVICE.wraps("torch.load", everywhere=True)
+def _load(_: RecordingState, original: Any, f: Any, map_location: Any = None, *args: Any, **kw: Any) -> Any:
+    """What is loaded to the device is loaded to the host, and copied: there is no driver to do it."""
+    if not is_cuda(map_location):
+        return original(f, map_location, *args, **kw)
+    with without_modes():
+        found = original(f, "cpu", *args, **kw)
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to("cuda"), found)
 
 
 @DEVICE.wraps("torch.utils._device.DeviceContext.__init__")
