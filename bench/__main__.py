@@ -42,6 +42,9 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
     "decisions": {
         "": ("accuracy.decisions:decisions", "regret of what is chosen and recommended"),
     },
+    "programs": {
+        "": ("accuracy.programs:programs", "public training programs under capture, as they are"),
+    },
     "fit": {
         "kernels": ("fit.kernels:fit", "multiplication and attention, per device; --check"),
         "collectives": ("fit.collectives:fit", "collectives, per device and network; --check"),
@@ -80,6 +83,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
         "licences": ("docs.pages:licences", "docs/reference/data-licences.md"),
         "assumed": ("docs.pages:assumed", "docs/reference/assumed-numbers.md"),
         "replays": ("docs.replays:replays", "docs/explanation/replays.md"),
+        "programs": ("accuracy.programs:page", "docs/reference/programs.md"),
         "accuracy": ("docs.pages:accuracy", "what the Accuracy page of the program shows"),
         "refresh": ("docs.pages:refresh", "what commands print today, on all pages"),
         "screenshots": ("docs.pictures:screenshots", "docs/images/serve-*.png"),

@@ -211,8 +211,11 @@ RAISED = {
     "state of another model": Case(
         "model.load_state_dict({'other': torch.ones(2)})  # here", "Missing key(s)"
     ),
-    "starts its ranks": Case(
-        "import torch.multiprocessing as mp\nmp.spawn(step, nprocs=2)  # here", "as torchrun"
+    "starts more ranks": Case(
+        "import torch.multiprocessing as mp\nmp.spawn(step, nprocs=2)  # here", "--nproc-per-node 2"
+    ),
+    "another world": Case(
+        "torch.distributed.init_process_group('nccl', world_size=32, rank=0)  # here", "--world 32"
     ),
     "own extension": Case(
         "from torch.utils.cpp_extension import load_inline\nload_inline('ext', 'this is no C++;')  # here",

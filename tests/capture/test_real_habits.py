@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from syncwall.answer.prediction import predict
+from syncwall.capture.collectives import group_description
 from syncwall.capture.places import data_ranks
 from syncwall.capture.recorder import recording
 from syncwall.capture.script import Script, record_script
@@ -290,3 +291,103 @@ def test_evaluation_before_the_first_step_is_cut_short_and_leaves_no_memory():
     assert calls < 20 + 10
     assert program.ranks[0].held == plain.ranks[0].held
     assert gemms(program) == gemms(plain)
+
+
+def test_of_ranks_that_a_program_spawns_the_one_to_be_recorded_runs():
+    """As pytorch/examples' imagenet does: its launcher is no torchrun."""
+    ranks = []
+
+    def train(rank, width):
+        dist.init_process_group("nccl", world_size=16, rank=8 + rank)
+        ranks.append(rank)
+        model = DistributedDataParallel(nn.Linear(width, width, device="cuda"))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            model(torch.randn(4, width, device="cuda")).sum().backward()
+            optimizer.step()
+
+    with recording(16, rank=11) as found:
+        torch.multiprocessing.spawn(train, nprocs=8, args=(WIDTH,))
+    assert (ranks, found.program().samples) == ([3], 64)
+
+
+def test_a_cuda_graph_is_recorded_once_and_never_replayed_as_nothing():
+    def step(model):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=torch.cuda.graph_pool_handle(), stream=torch.cuda.Stream()):
+            loss = model(torch.randn(8, WIDTH, device="cuda")).sum()
+        graph.replay()
+        return loss
+
+    assert gemms(recorded(linear, step)) == gemms(
+        recorded(linear, lambda model: model(torch.randn(8, WIDTH, device="cuda")).sum())
+    )
+    with recording(1):
+        graph = torch.cuda.CUDAGraph()
+        graph.replay()
+        with pytest.raises(RuntimeError, match="turn CUDA graphs off"):
+            graph.replay()
+
+
+def test_a_row_that_attention_takes_as_one_sequence_is_of_tokens():
+    """As torchtitan packs them: there is no dimension of samples."""
+
+    class Packed(nn.Embedding):  # type: ignore[misc]
+        def forward(self, tokens):
+            x = super().forward(tokens).view(1, 1, len(tokens), WIDTH).bfloat16()
+            return functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    def step(model):
+        return (
+            model(torch.randint(0, 100, (512,), device="cuda")).sum()
+            * model.weight.mm(model.weight.t()).sum()
+        )
+
+    program = recorded(lambda: Packed(100, WIDTH, device="cuda"), step)
+    assert (program.samples, program.tokens) == (8, 8 * 512)
+
+
+def test_a_generator_of_the_device_takes_the_state_that_ranks_agree_on():
+    """As accelerate does before each epoch."""
+    with recording(8):
+        generator = torch.Generator(device="cuda")
+        state = generator.get_state().to("cuda")
+        dist.broadcast(state, 0)
+        generator.set_state(state.cpu())
+        torch.set_rng_state(state.cpu())
+        assert isinstance(torch.default_generator, torch.Generator)
+        assert torch.randperm(4, generator=generator).tolist() != [0, 0, 0, 0]
+
+
+def test_streams_are_noted_in_hooks_of_the_backward_pass():
+    """As DeepSpeed's ZeRO does."""
+
+    def build():
+        model = linear()
+        stream = torch.cuda.Stream()
+        model.weight.register_post_accumulate_grad_hook(lambda one: one.grad.record_stream(stream))
+        return model
+
+    recorded(build, lambda model: model(torch.randn(8, WIDTH, device="cuda")).sum())
+
+
+def test_what_is_loaded_to_the_device_is_there(tmp_path):
+    torch.save({"rows": torch.ones(4, 3)}, tmp_path / "rows.pt")
+    with recording(1):
+        rows = torch.load(tmp_path / "rows.pt", map_location="cuda")["rows"]
+        assert rows.is_cuda
+        assert rows[torch.zeros(2, dtype=torch.int64, device="cuda")].shape == (2, 3)
+
+
+def test_a_storage_becomes_a_tensor_of_the_host():
+    with recording(1):
+        storage = torch.UntypedStorage(12)
+        assert torch.asarray(storage, dtype=torch.uint8).view(torch.float32).shape == (3,)
+
+
+def test_meshes_of_lightning_name_their_dimensions_in_full():
+    with recording(4):
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("data_parallel", "tensor_parallel"))
+        groups = [mesh.get_group(one) for one in mesh.mesh_dim_names]
+        names = {str(group.group_name): name for group, name in zip(groups, mesh.mesh_dim_names, strict=True)}
+        assert [group_description(one, None, names).axis for one in groups] == ["shard", "tp"]

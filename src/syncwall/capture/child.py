@@ -195,8 +195,8 @@ def _refuse(error: BaseException) -> None:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What went wrong first, if `error` came of it while something was tidied up."""
-    while (before := error.__context__) is not None and not error.__suppress_context__:
+    """What went wrong first, if `error` was raised from it or while something was tidied up."""
+    while before := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
         error = before
     return error
 

@@ -68,7 +68,7 @@ def group_description(
     """
     ranks = dist.get_process_group_ranks(group)
     name = names.get(str(group.group_name)) or _mesh_dimension(group)
-    found = _AXES.get(name) or axis or "other"
+    found = _AXES.get(name.removesuffix("_parallel")) or axis or "other"
     stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     if any(b - a != stride for a, b in pairwise(ranks)):
         stride = max(1, (ranks[-1] - ranks[0]) // (len(ranks) - 1))

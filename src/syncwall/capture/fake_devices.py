@@ -33,7 +33,6 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
             torch.Tensor.cpu: self._cpu,
             torch.Tensor.pin_memory: lambda tensor, *_, **__: tensor,
             torch.Tensor.is_pinned: lambda tensor, *_, **__: False,
-            torch.Tensor.record_stream: lambda *_, **__: None,
             torch.Tensor.numpy: self._numpy,
             torch.Tensor.is_cuda.__get__: self._is_cuda,
         }
@@ -63,7 +62,8 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
             if answer is not NotImplemented:
                 return answer
         stays = self.state.poses and (on_host or "device" not in kwargs)
-        if stays and _have_values(args, kwargs):
+        of_storage = any(isinstance(one, torch.UntypedStorage) for one in args)  # as safetensors reads files
+        if of_storage or (stays and _have_values(args, kwargs)):
             with without_modes():
                 return func(*args, **kwargs)
         mode = self.state.mode
@@ -80,13 +80,13 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
 
     def _posing(self, device: Any) -> Any:
         """The device that stands for the one that is named."""
-        if _is_cuda(device):
+        if is_cuda(device):
             self.state.poses = True
             return torch.device("cpu")
         return device
 
     def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not any(_is_cuda(value) for value in args) and not (
+        if not any(is_cuda(value) for value in args) and not (
             kwargs.get("device") is not None and self.state.poses
         ):
             return NotImplemented
@@ -205,7 +205,7 @@ def without_modes() -> Iterator[None]:
             yield
 
 
-def _is_cuda(device: Any) -> bool:
+def is_cuda(device: Any) -> bool:
     """Whether a device is one of CUDA; a bare number is, too."""
     if isinstance(device, torch.device):
         return bool(device.type == "cuda")

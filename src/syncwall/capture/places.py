@@ -24,7 +24,7 @@ from syncwall.capture.kernels import tensors
 from syncwall.capture.user_program import shown_file
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
-from syncwall.work.operations import Collective
+from syncwall.work.operations import Collective, CoreAttention
 from syncwall.work.program import NOWHERE, Call, SourceLocation
 
 _ACCUMULATES = "torch::autograd::AccumulateGrad"
@@ -161,7 +161,7 @@ class ModelInput:
     module: torch.nn.Module
     micro_batch: int
     shape: tuple[int, ...]
-    is_tokens: bool
+    is_whole: bool
 
     @property
     def trained(self) -> int:
@@ -208,10 +208,11 @@ class Batch:
         """An optimizer has these parameters; of several, the one with the most counts."""
         self.parameters = max(self.parameters, float(sum(one.numel() for one in parameters)))
 
-    def samples_and_tokens(self, begin: int, end: int) -> tuple[float, float]:
+    def samples_and_tokens(self, begin: int, end: int, calls: Iterable[Call]) -> tuple[float, float]:
         """Of the inputs `begin` to `end`: those of the model that is trained, one a micro batch.
 
-        Losses, frozen encoders and second calls with the same samples are no further ones.
+        Whole numbers in rows are tokens; so is a single row that attention takes as
+        one sequence. Losses, frozen encoders and second calls with the same samples are no further ones.
         InputError if the model was given nothing.
         """
         given = self.inputs[begin:end]
@@ -228,8 +229,13 @@ class Batch:
                 "its size comes from values that a recording does not have; make the batch of random "
                 "numbers, or with numpy"
             )
-        samples = float(sum(one.shape[0] for one in first.values()))
-        return samples, float(sum(prod(one.shape) for one in first.values() if one.is_tokens))
+        lengths = {call.what.q_len for call in calls if isinstance(call.what, CoreAttention)}
+        whole = [one.shape for one in first.values() if one.is_whole]
+        rows = [(1, *row) if len(row) == 1 and row[0] in lengths else row for row in whole]
+        samples = sum(one.shape[0] for one in first.values() if not one.is_whole) + sum(
+            row[0] for row in rows
+        )
+        return float(samples), float(sum(prod(row) for row in rows if len(row) == _ROWS))
 
     def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
         self._depth += 1
@@ -239,8 +245,8 @@ class Batch:
         first = next((one for one in tensors((inputs, by_name)) if one.ndim), None)
         if first is not None:
             self.begun = self.begun or self._recorded()
-            is_tokens = first.dtype in _WHOLE and first.ndim == _ROWS
-            self.inputs.append(ModelInput(module, self._micro_batch(), tuple(first.shape), is_tokens))
+            is_whole = first.dtype in _WHOLE
+            self.inputs.append(ModelInput(module, self._micro_batch(), tuple(first.shape), is_whole))
 
     def _leave(self, *_: Any) -> None:
         self._depth = max(self._depth - 1, 0)

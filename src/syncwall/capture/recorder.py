@@ -148,7 +148,7 @@ class Recording:
         state, (begin, end) = self.state, found
         rank = rank_program(state, begin, end)
         notes = (*state.tape.notes_between(begin.calls, end.calls), *padding(state))
-        samples, tokens = state.batch.samples_and_tokens(begin.inputs, end.inputs)
+        samples, tokens = state.batch.samples_and_tokens(begin.inputs, end.inputs, rank)
         ranks = data_ranks(rank, state.world_size // max(len(state.pipeline), 1))
         return Program(
             state.world_size,

@@ -7,11 +7,13 @@ would run, so their kernels, and what they keep for the backward pass, are CUDA'
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
+from inspect import signature
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensor
 from torch.nn import functional
+from torch.nn.attention import flex_attention
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
@@ -19,6 +21,7 @@ from torch.optim.optimizer import (
 )
 from torch.overrides import _get_current_function_mode_stack
 
+from syncwall.capture.fake_devices import without_modes
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, replaced
 from syncwall.capture.routing import local
@@ -31,6 +34,8 @@ _FLEX = "torch.nn.attention.flex_attention"
 _FOREACH_DEVICES = "_get_foreach_kernels_supported_devices"
 _FLASH_DTYPES = (torch.bfloat16, torch.float16)
 _WIDEST_FLASH_HEAD = 256
+_FORWARD_FLOPS, _ATTENTION_FLOPS = 4.0, 12.0
+"""Of each query, key and dimension: two products forward, and the backward pass twice that."""
 _RMS_NAMES = {
     "aten.native_layer_norm": "aten._fused_rms_norm",
     "aten.native_layer_norm_backward": "aten._fused_rms_norm_backward",
@@ -141,26 +146,43 @@ def _flex_attention(  # noqa: PLR0913, PLR0917 - PyTorch's arguments
     block_mask: Any = None,
     scale: float | None = None,
     enable_gqa: bool = False,
+    return_lse: bool = False,
+    *,
+    return_aux: Any = None,
     **__: Any,
 ) -> Any:
     """Flex attention has no backward pass on the CPU: the attention that it amounts to stands in.
 
     Which blocks a mask leaves is known only from its values: one whose name says so is causal, any
-    other is taken as leaving everything.
+    other is taken as leaving everything, and what it costs as not known.
     """
     mask = getattr(block_mask, "mask_mod", block_mask)
     is_causal = "causal" in getattr(mask, "__name__", "")
     if mask is not None and not is_causal:
-        what = "blocks that a mask of flex attention removes"
-        state.tape.note(NoteKind.NOT_RECORDED, what, state.places.now()[1])
-    return functional.scaled_dot_product_attention(
+        what, place = "blocks that a mask of flex attention removes", state.places.now()[1]
+        each = _FORWARD_FLOPS if state.places.backward else _ATTENTION_FLOPS  # computed again, or once
+        flops = each * query.numel() * key.shape[-2]
+        if not state.tape.pauses:
+            state.tape.note(NoteKind.PLACEHOLDER, what, place, flops=flops)
+    out = functional.scaled_dot_product_attention(
         query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
     )
+    if not return_lse and return_aux is None:
+        return out
+    row = query.new_empty(query.shape[:-1], dtype=torch.float32)
+    return out, row if return_aux is None else flex_attention.AuxOutput(lse=row, max_scores=row)
 
 
 @KERNELS.wraps(f"{_FLEX}.create_block_mask", everywhere=True)
-def _create_block_mask(_: RecordingState, __: Any, mask_mod: Any, *___: Any, **____: Any) -> Any:
-    return mask_mod
+def _create_block_mask(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
+    """A mask of one block: programs ask for its type and its function, nobody for its blocks."""
+    given = signature(original).bind(*args, **kwargs).arguments
+    mask_mod, lengths = given["mask_mod"], (given["Q_LEN"], given["KV_LEN"])
+    with without_modes():
+        one = torch.ones((1, 1, 1), dtype=torch.int32)
+        return flex_attention.BlockMask.from_kv_blocks(
+            one, one[..., None] - 1, mask_mod=mask_mod, seq_lengths=lengths
+        )
 
 
 @KERNELS.wraps("torch.compile")

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses import FakeTensor
+from torch.utils._pytree import tree_map_only
 
-from syncwall.capture.fake_devices import without_modes
+from syncwall.capture.fake_devices import is_cuda, without_modes
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, answering
 from syncwall.capture.routing import local
@@ -103,6 +104,62 @@ DEVICE.replaces(
 )
 
 
+class _Graph:
+    """A CUDA graph: what is captured is recorded as it runs, which stands for the first replay.
+
+    Later replays would call nothing at all, and are refused.
+    """
+
+    is_replayed = False
+
+    def replay(self) -> None:
+        if self.is_replayed:
+            raise RuntimeError(
+                "a CUDA graph is replayed again: what it holds is recorded once only; turn CUDA graphs off"
+            )
+        self.is_replayed = True
+
+    def reset(self) -> None:
+        self.is_replayed = False
+
+    def pool(self) -> tuple[int, int]:
+        return (0, 0)
+
+
+class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
+    """PyTorch's own generators are instances, too."""
+
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_AnyGenerator):  # type: ignore[misc]
+    """On any device, a generator of the host; a state that was sent around is the one that it has."""
+
+    def __new__(cls, *_: object, **__: object) -> Any:
+        return super().__new__(cls)
+
+    def set_state(self, state: torch.Tensor) -> Any:
+        return self if isinstance(state, FakeTensor) else super().set_state(state)
+
+
+@DEVICE.wraps("torch.set_rng_state", everywhere=True)
+def _set_rng_state(_: RecordingState, original: Any, new_state: torch.Tensor) -> None:
+    if not isinstance(new_state, FakeTensor):
+        original(new_state)
+
+
+DEVICE.replaces(
+    {
+        "torch.Generator": lambda *_: _Generator,
+        "torch.Tensor.record_stream": answering(lambda _: None),  # also in hooks of the backward pass
+        "torch.cuda.CUDAGraph": lambda *_: _Graph,
+        "torch.cuda.graph": answering(lambda _: nullcontext()),
+        "torch.cuda.graph_pool_handle": answering(lambda _: (0, 0)),
+    }
+)
+
+
 @DEVICE.wraps("torch.nn.Module.to")
 def _module_to(_: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     """A number is a device of CUDA, whatever accelerator this PyTorch was built for."""
@@ -117,6 +174,16 @@ def _format(_: RecordingState, original: Any, tensor: torch.Tensor, words: str) 
     """A single value is formatted as the number that stands for it."""
     is_single = isinstance(local(tensor), FakeTensor) and not tensor.dim()
     return format(tensor.item(), words) if is_single else original(tensor, words)
+
+
+@DEVICE.wraps("torch.load", everywhere=True)
+def _load(_: RecordingState, original: Any, f: Any, map_location: Any = None, *args: Any, **kw: Any) -> Any:
+    """What is loaded to the device is loaded to the host, and copied: there is no driver to do it."""
+    if not is_cuda(map_location):
+        return original(f, map_location, *args, **kw)
+    with without_modes():
+        found = original(f, "cpu", *args, **kw)
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to("cuda"), found)
 
 
 @DEVICE.wraps("torch.utils._device.DeviceContext.__init__")

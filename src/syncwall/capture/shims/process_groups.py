@@ -7,6 +7,7 @@ recorder which collective the current stream waits for.
 import os
 from collections.abc import Iterator
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import torch.distributed as dist
@@ -85,13 +86,18 @@ def _fake_world(state: RecordingState) -> Iterator[None]:
             dist.destroy_process_group()
 
 
-RANKS.replaces(
-    {
-        f"{_C10D}.{name}": answering(lambda _: None)
-        for name in ("init_process_group", "destroy_process_group")
-    },
-    everywhere=True,
-)
+RANKS.replaces({f"{_C10D}.destroy_process_group": answering(lambda _: None)}, everywhere=True)
+
+
+@RANKS.wraps(f"{_C10D}.init_process_group", everywhere=True)
+def _init_process_group(state: RecordingState, _: Any, *args: Any, **kwargs: Any) -> None:
+    """The group is there; a program that starts its ranks by itself says how many they are."""
+    size = args[3] if len(args) > 3 else kwargs.get("world_size", -1)
+    if size not in (-1, None, state.world_size):
+        raise RuntimeError(
+            f"init_process_group(world_size={size}) in a recording of {state.world_size} ranks: give "
+            f"--world {size}, or the script other arguments"
+        )
 
 
 @RANKS.wraps(f"{_C10D}.new_group", everywhere=True)
@@ -160,13 +166,19 @@ def _broadcast_object_list(state: RecordingState, _: Any, *__: Any, **___: Any) 
     state.host_waits("broadcast_object_list", state.tape.everything())
 
 
-@RANKS.wraps("torch.multiprocessing.spawn")
-def _spawn(*_: Any, **__: Any) -> None:
-    """Ranks that a program starts by itself would do the work that is to be recorded."""
-    raise RuntimeError(
-        "torch.multiprocessing.spawn starts ranks: write the script as torchrun starts it, one "
-        "process a rank, with RANK and WORLD_SIZE from the environment"
-    )
+@RANKS.wraps("torch.multiprocessing.spawn", everywhere=True)
+def _spawn(
+    state: RecordingState, _: Any, fn: Any, args: tuple[Any, ...] = (), nprocs: int = 1, *__: Any, **___: Any
+) -> Any:
+    """Of the ranks that a program starts by itself, the one to be recorded runs here."""
+    node = min(state.ranks_per_node, state.world_size)
+    if nprocs != node:
+        raise RuntimeError(
+            f"torch.multiprocessing.spawn starts {nprocs} ranks on each node, and {node} are recorded: "
+            f"give --nproc-per-node {nprocs}"
+        )
+    fn(state.rank % nprocs, *args)
+    return SimpleNamespace(join=lambda *_, **__: True)
 
 
 def _save(state: RecordingState, _: Any, name: str, *__: Any, **___: Any) -> None:
