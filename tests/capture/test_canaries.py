@@ -85,14 +85,15 @@ def spied(row: Shim, seen: set[str]) -> Shim:
         if not callable(instead):
             return instead
 
-        called = instead.__init__ if isinstance(instead, type) else instead  # type: ignore[misc]
+        name = "__new__" if "__new__" in vars(instead) else "__init__"
+        called = getattr(instead, name) if isinstance(instead, type) else instead
 
         @wraps(instead, updated=())
         def used(*args: Any, **kwargs: Any) -> Any:
             seen.add(row.target)
             return called(*args, **kwargs)
 
-        return type(instead.__name__, (instead,), {"__init__": used}) if called is not instead else used
+        return type(instead.__name__, (instead,), {name: used}) if called is not instead else used
 
     return dataclasses.replace(row, make=make)
 
@@ -174,7 +175,7 @@ def zero_bubble() -> None:
 
 
 def refused() -> None:
-    with pytest.raises(RuntimeError, match="as torchrun starts it"):
+    with pytest.raises(RuntimeError, match="--nproc-per-node 1"):
         torch.multiprocessing.spawn(print)
     with pytest.raises(InputError, match="FSDP1"):
         dist.fsdp.FullyShardedDataParallel(nn.Linear(2, 2))
@@ -248,6 +249,10 @@ def tensors_without_data() -> None:
         assert torch.is_autocast_enabled()
         assert functional.linear(torch.zeros(2, 2), model.weight).dtype == torch.bfloat16
     torch.utils.swap_tensors(torch.zeros(2), torch.zeros(2))
+    drawn = torch.randn(2, device="cuda", generator=torch.Generator("cuda"))
+    drawn.record_stream(torch.cuda.current_stream())
+    with pytest.raises(FileNotFoundError):
+        torch.load("/nowhere/file", map_location="cuda")
     model.weight.grad = torch.zeros(2, 2, device="cuda")
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     assert [len(one) for one in torch.utils.data.DataLoader(list(range(6)), 3, num_workers=4)] == [3, 3]

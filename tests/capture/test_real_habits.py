@@ -18,6 +18,7 @@ from syncwall.capture.collectives import group_description
 from syncwall.capture.places import data_ranks
 from syncwall.capture.recorder import recording
 from syncwall.capture.script import Script, record_script
+from syncwall.capture.tape import Tape
 from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
@@ -390,4 +391,4 @@ def test_meshes_of_lightning_name_their_dimensions_in_full():
         mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("data_parallel", "tensor_parallel"))
         groups = [mesh.get_group(one) for one in mesh.mesh_dim_names]
         names = {str(group.group_name): name for group, name in zip(groups, mesh.mesh_dim_names, strict=True)}
-        assert [group_description(one, None, names).axis for one in groups] == ["shard", "tp"]
+        assert [group_description(one, Tape(), names).axis for one in groups] == ["shard", "tp"]
