@@ -1,6 +1,8 @@
 """What training scripts do that data or a device would be needed for: none of it is silently wrong."""
 # ruff: noqa: E402 - what follows needs torch
 
+from itertools import count
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -251,6 +253,40 @@ def test_what_follows_from_a_made_up_size_is_not_known():
         return model(tokens[torch.where(tokens.sum(-1) > 0)[0]]).sum()
 
     assert unknown_share(recorded(linear, step)) > 0.9
+
+
+def test_a_loop_until_data_ends_it_runs_to_its_bound_and_is_not_known():
+    """As `generate` of transformers asks whether all answers have ended."""
+
+    def step(model):
+        tokens = torch.randn(TOKENS, WIDTH, device="cuda")
+        unfinished = torch.ones(TOKENS, dtype=torch.int64, device="cuda")
+        for number in count():
+            tokens = model(tokens)
+            is_last = torch.full((TOKENS,), number == 3, device="cuda")
+            unfinished = unfinished & ~((tokens.sum(-1) > 0) | is_last)
+            if unfinished.max() == 0:
+                break
+        return tokens.sum()
+
+    program = recorded(linear, step)
+    products = len(gemms(program))
+    assert products == len(gemms(recorded(linear, lambda model: repeated(model, 4))))
+    assert 0.2 < unknown_share(program) < 0.9
+    assert any("loop" in note.what for note in program.notes)
+
+
+def repeated(model, times):
+    tokens = torch.randn(TOKENS, WIDTH, device="cuda")
+    for _ in range(times):
+        assert not tokens.isnan().any()
+        assert tokens.isfinite().all()
+        tokens = model(tokens)
+    return tokens.sum()
+
+
+def test_values_that_are_asked_to_be_finite_are():
+    assert unknown_share(recorded(linear, lambda model: repeated(model, 4))) == 0
 
 
 def test_of_a_program_with_one_step_that_one_is_taken():

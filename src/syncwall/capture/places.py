@@ -8,7 +8,7 @@ others on samples of their own.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -242,7 +242,7 @@ class Batch:
         if self._depth > 1 or torch._C._current_autograd_node() is not None or not torch.is_grad_enabled():
             return
         by_name = sys._getframe(1).f_locals.get("kwargs")  # which hooks of all modules do not get
-        first = next((one for one in tensors((inputs, by_name)) if one.ndim), None)
+        first = _batch([one for one in tensors((inputs, by_name)) if one.ndim])
         if first is not None:
             self.begun = self.begun or self._recorded()
             is_whole = first.dtype in _WHOLE
@@ -250,6 +250,15 @@ class Batch:
 
     def _leave(self, *_: Any) -> None:
         self._depth = max(self._depth - 1, 0)
+
+
+def _batch(given: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """The first tensor, unless that has a number a sample, as labels, and a later one has a row."""
+    if not given:
+        return None
+    first = given[0]
+    rows = (one for one in given if one.ndim > 1 and one.shape[0] == first.shape[0])
+    return next(rows, first) if first.ndim == 1 else first
 
 
 def data_ranks(calls: Iterable[Call], pipelines: int) -> float:

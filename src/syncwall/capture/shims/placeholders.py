@@ -15,16 +15,19 @@ from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, replaced
 from syncwall.capture.routing import local
 from syncwall.capture.state import RecordingState
+from syncwall.work.program import NoteKind
 
 VALUES = Shims()
 
-_USUALLY_TRUE: Final = ("aten::all", "aten::isfinite", "aten::eq", "aten::mul")
+_USUALLY_TRUE: Final = ("aten::all", "aten::isfinite", "aten::mul")
 """What makes a truth value that usual runs find true: everything is finite (a
 product of two truths), nothing overflows."""
 _USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _ENOUGH: Final = 4
 """Batches of an evaluation."""
 _EVENLY: Final = "routing, taken to be even"
+_COSTS: Final = ("flops", "hbm_bytes")
+_LOOP: Final = "loop whose end only data would give"
 
 
 @VALUES.wraps("torch.nn.Module.__call__")
@@ -62,6 +65,7 @@ class _Placeholders:
 
     def __init__(self, state: RecordingState) -> None:
         self.state = state
+        self._asked: dict[tuple[Any, ...], int] = {}
         self.known: dict[str, Callable[..., Any]] = {
             "aten::_local_scalar_dense": self._item,
             "aten::allclose": lambda *_, **__: self._waited("aten.allclose", True),
@@ -91,14 +95,31 @@ class _Placeholders:
         if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
             return NotImplemented
         number = self.state.storages.number(tensor)
-        value = self.state.routing.value(tensor)
+        constant = self.state.mode.constants.value(tensor)
+        value = self.state.routing.value(tensor) if constant is None else constant
         if number in self.state.storages.host:
             self.state.made_up("Tensor.item")
         elif not self.state.places.finishing:
             self._waited("Tensor.item", value)
         if tensor.dtype == torch.bool:
-            return self.state.mode.truths.get(number) in _USUALLY_TRUE
+            return self._truth(number, constant)
         return value if tensor.dtype.is_floating_point else int(value)
+
+    def _truth(self, number: int, constant: float | None) -> bool:
+        """Whether something usually is so; calls between two such questions of one line are a loop's."""
+        state, mode = self.state, self.state.mode
+        made_by, is_finite = mode.truths.get(number, ""), number in mode.finite
+        place, calls = state.places.now()[1], state.tape.calls
+        key = place, state.places.steps, state.places.micro_batch
+        begin = self._asked.pop(key, None)
+        if constant is None:
+            self._asked[key] = len(calls)
+        if not is_finite and begin is not None and not state.tape.pauses:
+            sums = (sum(float(getattr(one.what, of, 0.0)) for one in calls[begin:]) for of in _COSTS)
+            flops, moved_bytes = sums
+            state.tape.note(NoteKind.PLACEHOLDER, _LOOP, place, flops=flops, moved_bytes=moved_bytes)
+        usual = made_by in _USUALLY_TRUE or (is_finite and made_by == "aten::eq")
+        return usual if constant is None else bool(constant)
 
     def _waited(self, name: str, value: Any = None) -> Any:
         """The host waits for what it asks about."""
