@@ -182,7 +182,16 @@ def pipeline() -> Step:
 def fsdp1() -> Step:
     policy = ModuleWrapPolicy({Block})
     device = torch.get_default_device()
-    return usual(FullyShardedDataParallel(gpt(), auto_wrap_policy=policy, device_id=device))
+    model = FullyShardedDataParallel(gpt(), auto_wrap_policy=policy, device_id=device)
+    optimizer = adamw(model)
+
+    def step() -> None:
+        backward(model)
+        model.clip_grad_norm_(1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 class Checkpointed(nn.Module):  # type: ignore[misc]

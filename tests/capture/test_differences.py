@@ -6,13 +6,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.fsdp import FullyShardedDataParallel  # noqa: E402
 from torch.distributed.tensor.experimental import context_parallel  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.nn.attention import flex_attention  # noqa: E402
 
 from syncwall.capture.recorder import recording  # noqa: E402
-from syncwall.problems import InputError  # noqa: E402
 from syncwall.work.operations import CoreAttention, Kernel  # noqa: E402
 from syncwall.work.program import NoteKind  # noqa: E402
 from tests.capture.programs import collectives, mlp, recorded, train  # noqa: E402
@@ -93,8 +91,3 @@ def test_ring_attention_sends_keys_and_values_around():
     assert "all-gather" in kinds or "all-to-all" in kinds
     lengths = {call.what.q_len for call in rank if isinstance(call.what, CoreAttention)}
     assert max(lengths) == 64 // 4
-
-
-def test_the_first_fsdp_is_refused():
-    with pytest.raises(InputError, match="fully_shard"), recording(4):
-        FullyShardedDataParallel(mlp().cuda())

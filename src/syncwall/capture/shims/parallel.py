@@ -95,13 +95,6 @@ def _register_builtin_hook(_: RecordingState, __: Any, reducer: Reducer, hook: A
     reducer.compress = torch.float16 if "FP16" in str(hook) else None
 
 
-@PARALLEL.wraps("torch.distributed.fsdp.FullyShardedDataParallel.__init__")
-def _fsdp1(*_: object, **__: object) -> None:
-    raise InputError.of(
-        "FullyShardedDataParallel (FSDP1) cannot be recorded: use torch.distributed.fsdp.fully_shard"
-    )
-
-
 class _Chunks:
     """Equal parts of a tensor along a dimension, made when asked for; the last may be empty.
 
