@@ -133,7 +133,7 @@ def test_memory_is_of_the_order_of_its_kind(device: Device):
 @every("link", **by_name(LINKS))
 def test_lanes_sum_to_the_rate(link: Link):
     if link.lane_bytes_per_s and link.lanes:
-        assert link.rate_bytes_per_s == pytest.approx(link.width_bytes_per_s(link.lanes), rel=0.03)
+        assert link.rate_bytes_per_s == pytest.approx(link.lane_bytes_per_s * link.lanes, rel=0.03)
 
 
 @every("link", **by_name(LINKS))
@@ -164,7 +164,7 @@ def test_nic_rates_are_those_of_the_link(machine: Cluster):
     assert machine.node.nics is not None
     assert machine.node.nics.link is not None
     link = lookup.link(machine.node.nics.link)
-    widths = [link.rate_bytes_per_s, *(map(link.width_bytes_per_s, link.widths))]
+    widths = [link.rate_bytes_per_s, *(link.lane_bytes_per_s * lanes for lanes in link.widths)]
     assert any(machine.node.nics.rate_bytes_per_s == pytest.approx(rate) for rate in widths)
 
 

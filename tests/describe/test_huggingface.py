@@ -104,7 +104,8 @@ def test_full_attention_may_come_first(tmp_path: Path):
         "layer_types": kinds,
     }
     model = lookup.model(written(tmp_path, config))
-    assert [model.sees_everything(layer) for layer in range(4)] == [True, False, False, True]
+    assert (model.attention.full_every, model.attention.full_first) == (3, True)
+    assert model.full_attention_layers == 2
 
 
 @pytest.mark.parametrize(

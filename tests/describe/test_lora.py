@@ -3,7 +3,8 @@ from pydantic import ValidationError
 
 import syncwall as sw
 from syncwall.describe import Layout
-from syncwall.describe.switches import FROZEN_BYTES, Lora, adapter_parameters
+from syncwall.describe.switches import FROZEN_BYTES, Lora
+from tests.describe.adapters import adapter_parameters
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.describe.switches import Lora, adapter_parameters
+from syncwall.describe.switches import Lora
+from tests.describe.adapters import adapter_parameters
 
 pytestmark = [
     pytest.mark.slow,

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from syncwall.describe.transformer import Transformer
 from tests.describe.samples import MOE, model
 
 
@@ -35,6 +36,13 @@ def test_experts_come_where_the_pattern_says():
     assert sparse.moe_layers + sparse.dense_layers == sparse.layers
 
 
+def full_layers(model: Transformer) -> list[int]:
+    """Layers that attend to the whole sequence, counted one by one."""
+    attention = model.attention
+    every, begun = attention.full_every, (attention.full_every - 1) * attention.full_first
+    return [one for one in range(model.layers) if every and (one + 1 + begun) % every == 0]
+
+
 @given(st.integers(1, 40), st.integers(0, 45), st.integers(1, 9), st.integers(0, 9), st.booleans())
 def test_counts_of_layers_equal_a_count_by_hand(layers, dense_first, every, full_every, first):
     patterned = model(
@@ -43,7 +51,7 @@ def test_counts_of_layers_equal_a_count_by_hand(layers, dense_first, every, full
         moe=MOE | {"dense_first": dense_first, "every": every},
     )
     assert patterned.moe_layers == sum(map(patterned.has_experts, range(layers)))
-    assert patterned.full_attention_layers == sum(map(patterned.sees_everything, range(layers)))
+    assert patterned.full_attention_layers == len(full_layers(patterned))
 
 
 def test_a_hundred_thousand_layers_are_counted_at_once():
@@ -62,7 +70,8 @@ def test_windows_come_where_the_pattern_says():
     windowed = model(attention={"heads": 32, "window": 1024})
     assert windowed.full_attention_layers == 0
     mixed = model(attention={"heads": 32, "window": 1024, "full_every": 6})
-    assert [layer for layer in range(14) if mixed.sees_everything(layer)] == [5, 11]
+    assert full_layers(mixed) == [layer for layer in range(mixed.layers) if layer % 6 == 5]
+    assert mixed.full_attention_layers == mixed.layers // 6
 
 
 def test_latent_attention_has_its_own_head_sizes():

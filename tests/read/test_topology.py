@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.problems import InputError
 from syncwall.read.detect import read_topology
-from syncwall.read.fabric_file import read_guids, read_ibnetdiscover, read_netq, read_topograph
+from syncwall.read.fabric_file import read_ibnetdiscover, read_netq, read_topograph
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.nccl_topology import read_nccl_graphs, read_nccl_topology
 from syncwall.read.topology import Distance, bits, pcie_bytes_per_s, processor_list
@@ -156,11 +156,6 @@ def test_models_of_fabrics_are_read_into_the_same_type(written):
     graph = read_netq(written(samples.NETQ))
     assert graph.hosts == ("dgx-1",)
     assert len(graph.cables) == 2
-
-
-def test_guids_of_hosts(written):
-    text = "VM_hostname a\n0ff08c4321664e96\n0x0ff08c4321664e97\nVM_hostname b\n"
-    assert read_guids(written(text)) == {"a": ("0ff08c4321664e96", "0ff08c4321664e97"), "b": ()}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from syncwall.watch.agent import Agent
 from syncwall.watch.events import FindingKind, Process, from_json
-from syncwall.watch.exporters import EventLines, read_events, said
+from syncwall.watch.exporters import EventLines, said
 from syncwall.watch.place import agent_command
 from syncwall.watch.rings import MarkKind
 from syncwall.watch.summary import Summary
@@ -137,7 +137,7 @@ def test_steps_are_read_and_lines_are_written(tmp_path, ranks):
         ranks[2].send(signal.SIGKILL)
         live = rounds(agent, lambda live: live.findings)
         lines.end(agent.end())
-    events = list(read_events(path))
+    events = [json.loads(line) for line in path.read_text().splitlines()]
     assert [one["event"] for one in events].count("window") == 2
     assert events[-1]["event"] == "summary"
     assert events[-1]["steps"] == 59

@@ -1,5 +1,6 @@
 """Agents of several nodes, each with a real rank, at a real store."""
 
+import json
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ import pytest
 
 from syncwall.watch.agent import Agent
 from syncwall.watch.events import FindingKind, NodeReport, Process, RankState, to_json
-from syncwall.watch.exporters import EventLines, read_events
+from syncwall.watch.exporters import EventLines
 from syncwall.watch.judges import Thresholds
 from syncwall.watch.life import LifeFile, life_of, read_life
 from syncwall.watch.relay import first_number
@@ -98,7 +99,8 @@ def test_every_node_shows_what_the_first_has_found(nodes, tmp_path):
     assert not nodes[0].recent.live.told
     os.kill(nodes[2].process.pid, signal.SIGCONT)
     rounds(nodes, lambda lives: not lives[1].told)
-    lines = [one for one in read_events(tmp_path / "1" / "events.jsonl") if one["event"] == "told"]
+    events = map(json.loads, (tmp_path / "1" / "events.jsonl").read_text().splitlines())
+    lines = [one for one in events if one["event"] == "told"]
     assert [(one["kind"], one["rank"]) for one in lines] == [("stopped rank", 2)]
     assert [one.nodes for one in life_of(read_life(tmp_path / "life.jsonl")).attempts] == [3]
 

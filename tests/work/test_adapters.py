@@ -2,12 +2,13 @@ import pytest
 
 from syncwall.describe import Layout
 from syncwall.describe.rules import broken_rules
-from syncwall.describe.switches import FROZEN_BYTES, Lora, adapter_parameters
+from syncwall.describe.switches import FROZEN_BYTES, Lora
 from syncwall.work.layer import Shape
 from syncwall.work.layout_switches import rank_adapter_parameters as on_a_rank
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.transformer_step import transformer_step
+from tests.describe.adapters import adapter_parameters
 from tests.describe.samples import MOE, model
 
 SEQ = 1024

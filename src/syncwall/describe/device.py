@@ -164,12 +164,6 @@ class Link(CatalogueEntry):
     effective: tuple[Effective, ...] = ()
     """What was reached in practice."""
 
-    def width_bytes_per_s(self, lanes: int) -> float:
-        """Rate of a link of this generation with `lanes` lanes."""
-        if self.lane_bytes_per_s is None:
-            raise ValueError(f"{self.name} comes in one width")
-        return self.lane_bytes_per_s * lanes
-
 
 class Switch(CatalogueEntry):
     """One switch; rates are one way."""

@@ -278,12 +278,3 @@ def adapted(model: Transformer, kind: LayerKind, lora: Lora) -> list[Matrix]:
         for one in part.matrices.values()
         if one.name in _ADAPTABLE.get(part.group, ()) and {part.group, one.name} & chosen
     ]
-
-
-def adapter_parameters(model: Transformer, lora: Lora) -> int:
-    """Trained parameters of the whole model."""
-    return sum(
-        kind.count * lora.rank * (one.rows + one.columns)
-        for kind in model.layer_kinds
-        for one in adapted(model, kind, lora)
-    )

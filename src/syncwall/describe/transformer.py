@@ -353,15 +353,6 @@ class Transformer(CatalogueEntry):
         moe = self.moe
         return moe is not None and layer >= moe.dense_first and (layer + 1) % moe.every == 0
 
-    def sees_everything(self, layer: int) -> bool:
-        """True if layer number `layer` (from 0) attends to the whole sequence."""
-        attention = self.attention
-        if attention.window is None:
-            return True
-        every = attention.full_every
-        begun = (every - 1) * attention.full_first
-        return every > 0 and (layer + 1 + begun) % every == 0
-
     @property
     def moe_layers(self) -> int:
         """Layers with experts."""

@@ -285,11 +285,6 @@ class Slowdown:
         return self.step.replayed - self.step.ideal
 
     @property
-    def host_gap_s(self) -> float:
-        """Seconds of a step in which nothing that was recorded holds an operation back."""
-        return self.step.measured - self.step.replayed
-
-    @property
     def slow(self) -> bool:
         """Whether there is enough to explain: a recorded step 1.03 times the ideal or more."""
         return self.step.slow

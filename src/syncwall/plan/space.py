@@ -201,11 +201,6 @@ def plain(name: str, value: Any) -> Any:
     return not value if name.startswith("overlap") else value or 0
 
 
-def plainness(layout: Layout) -> tuple[Any, ...]:
-    """Orders layouts that take equally long."""
-    return tuple(plain(name, getattr(layout, name)) for name in SEARCHED)
-
-
 def _values(name: str, value: Any) -> Sequence[Any]:
     """One value or several; words in a row are one value of a field that holds such a row."""
     field = Layout.model_fields.get(name)

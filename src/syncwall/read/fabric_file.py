@@ -292,19 +292,3 @@ class _Rates:
             self._lane[generation] = link(name).lane_bytes_per_s if name in self._known else None
         lane = self._lane[generation]
         return lane * lanes if lane is not None else None
-
-
-def read_guids(path: Path | str) -> dict[str, tuple[str, ...]]:
-    """GUIDs of each host's adapters, from lines `VM_hostname NAME` each followed by GUIDs."""
-    hosts: dict[str, list[str]] = {}
-    current = ""
-    for line in text_lines(path, _IBNETDISCOVER_LIMITS):
-        word, _, name = line.strip().partition(" ")
-        if word == "VM_hostname" and name:
-            current = name.strip()
-            hosts.setdefault(current, [])
-        elif current and re.fullmatch(r"(0x)?[0-9a-fA-F]{16}", word) and not name:
-            hosts[current].append(word.lower().removeprefix("0x"))
-    if not hosts:
-        raise InputError.of("names no host (`VM_hostname`)", file=str(path))
-    return {host: tuple(guids) for host, guids in hosts.items()}

@@ -118,14 +118,6 @@ def said(finding: Finding) -> str:
     return visible(f"{finding.kind}{rank}{node}: {finding.evidence}").replace("\n", r"\n")
 
 
-def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """Events of a file, the last one left out if it is not whole."""
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
-
-
 Labels = Mapping[str, str]
 
 
