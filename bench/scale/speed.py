@@ -16,7 +16,7 @@ from syncwall.describe.rules import broken_rules, possible
 from syncwall.job.job_plan import DAY_S, JobPlan, expected_s
 from syncwall.job.settled_job import job_plan
 from syncwall.job.simulation import simulate
-from syncwall.network.flows import Usage, fair_rates, load_bound_s, place_groups, ring_flows
+from syncwall.network.flows import Usage, fair_rates, place_groups, ring_flows
 from syncwall.network.routing import Ends, Routes, drawn
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.sized_links import fabric_named
@@ -214,6 +214,3 @@ def links() -> None:
     told("102,400 GPUs x 8 flows, routes and fair shares", timer.cpu_s, 10)
     slowest = f"slowest flow {rates.min() / 1e9:.2f} GB/s"
     print(f"{'':55} {_peak_kib() / 1e6:7.2f} GB  at most 1 GB   {slowest}")
-    timer = Timer()
-    load_bound_s(usage, 1e6)
-    told("load bound of these", timer.cpu_s, 0.1)

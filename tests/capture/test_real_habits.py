@@ -428,3 +428,31 @@ def test_meshes_of_lightning_name_their_dimensions_in_full():
         groups = [mesh.get_group(one) for one in mesh.mesh_dim_names]
         names = {str(group.group_name): name for group, name in zip(groups, mesh.mesh_dim_names, strict=True)}
         assert [group_description(one, Tape(), names).axis for one in groups] == ["shard", "tp"]
+
+
+def test_no_rank_finds_an_overflow():
+    """As DeepSpeed asks before each step."""
+    with recording(8):
+        found = torch.zeros([1], device="cuda")
+        for gradient in torch.randn(4, 8, device="cuda"):
+            is_finite = torch.isfinite(gradient.amax()).logical_and(torch.isfinite(gradient.amin()))
+            found += is_finite.logical_not()
+        found = found.bool().byte().to("cuda")
+        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        assert not found[0].item()
+
+
+def test_numbers_of_the_host_are_known_where_a_sum_needs_them():
+    with recording(1):
+        rate = torch.tensor(0.0, device="cpu")
+        rate.fill_(0.25)
+        weight = torch.randn(4, device="cuda")
+        weight.add_(weight, alpha=-rate)
+        assert rate.item() == 0.25
+
+
+def test_values_of_inference_are_made_up_too():
+    with recording(1), torch.inference_mode():
+        values = torch.randn(4, device="cuda")
+        assert values.sum().item() == 1.0
+        assert not bool(values.sum() > 0)

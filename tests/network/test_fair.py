@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.network.flows import Usage, fair_rates, fluid_s, load_bound_s
+from syncwall.network.flows import Usage, fair_rates, fluid_s
 
 
 def test_the_textbook_example_of_three_flows_on_two_links():
@@ -52,6 +52,12 @@ def test_no_link_is_overfull_and_every_stream_has_a_full_one(usage):
     assert (used <= usage.rates * (1 + 1e-9)).all()
     full = used >= usage.rates * (1 - 1e-9)
     assert np.bincount(usage.stream, full[usage.link], usage.streams).all()
+
+
+def load_bound_s(usage: Usage, flow_bytes: float | np.ndarray) -> float:
+    """Time that the busiest link needs: nothing can end sooner."""
+    sent = np.broadcast_to(flow_bytes, usage.streams)[usage.stream] * usage.flows
+    return float((np.bincount(usage.link, sent, len(usage.rates)) / usage.rates).max(initial=0.0))
 
 
 @given(usages(), st.floats(1.0, 1e9))

@@ -6,7 +6,6 @@ autograd, so it sees what would become kernels.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import isinf
 from typing import Any, Final
 
 import torch
@@ -105,8 +104,6 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         self.constants = Constants(storages)
         self.truths: dict[int, str] = {}
         """Operations that made truth values, by their storage."""
-        self.finite: set[int] = set()
-        """Storages of truth values that say whether others are finite numbers."""
         self.made_up_sizes: dict[int, int] = {}
         """Sizes that only data would give, of tensors that have them, by their storage."""
         self._groups: dict[str, Group] = {}
@@ -156,7 +153,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         ):
             return  # optimizers count their steps on the host
         if isinstance(out, FakeTensor) and out.dtype == torch.bool:
-            self._keep_truth(name, args, reads, writes[-1])
+            self.truths[writes[-1]] = name
         short = func._schema.name.replace("::", ".")
         is_sized = self._has_made_up_size(reads, () if _changes(func) else written)
         for what in tasks(func, args, kwargs, out):
@@ -180,11 +177,6 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
                 self.tape.note(NoteKind.CPU_ONLY, short, place, flops=flops, moved_bytes=moved)
             elif short.startswith(_UNKNOWN_FLOPS) or func.namespace not in _KNOWN_NAMESPACES:
                 self.tape.note(NoteKind.UNKNOWN, short, place, moved_bytes=moved)
-
-    def _keep_truth(self, name: str, args: Sequence[Any], reads: Sequence[int], made: int) -> None:
-        self.truths[made] = name
-        if _is_of_numbers(name, args) or not self.finite.isdisjoint(reads):
-            self.finite.add(made)
 
     def _has_made_up_size(self, reads: Sequence[int], made: Sequence[torch.Tensor]) -> bool:
         """Whether it works on a size that was made up; what it makes with it has that, too."""
@@ -251,7 +243,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             stream += f":{sent.kind} {sent.peer}"
         reads = self._number(sent.reads, place, phase)
         writes = self._number(sent.writes, place, phase)
-        self.constants.notice(sent.kind, (), sent.writes)
+        self.constants.sent(sent.reads, sent.writes)
         chunk = self.places.micro_batch
         if sent.peer is not None:
             chunk, phase = self.labels.get((reads + writes)[0], (chunk, phase))
@@ -291,13 +283,6 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
 def _changes(func: Any) -> bool:
     """Whether an operation writes to one of its arguments; one of FSDP's does not say so."""
     return bool(func._schema.is_mutable) or func._schema.name == "fsdp::all_gather_copy_in"
-
-
-def _is_of_numbers(name: str, args: Sequence[Any]) -> bool:
-    """Whether values are asked to be finite: `x == x`, `x != x` and `abs(x) == inf` do so, too."""
-    if name in ("aten::eq", "aten::ne"):
-        return args[0] is args[1] or (isinstance(args[1], float) and isinf(args[1]))
-    return name in ("aten::isnan", "aten::isinf", "aten::isfinite")
 
 
 def _is_awaited(func: Any, args: Sequence[Any]) -> bool:

@@ -165,18 +165,6 @@ class Usage:
         return self.stream[np.argsort(self.link)], np.concatenate([[0], np.cumsum(count)])
 
 
-def load_bound_s(usage: Usage, flow_bytes: Any) -> float:
-    """Time that the busiest link needs: nothing can end sooner.
-
-    Exact if all flows are equally long.
-    """
-    each = np.broadcast_to(np.asarray(flow_bytes, float), usage.streams)
-    sizes = np.unique(each)
-    sent = usage.flows if len(sizes) == 1 else each[usage.stream] * usage.flows
-    moved = np.bincount(usage.link, sent, len(usage.rates)) / usage.rates
-    return float(moved.max(initial=0.0) * (sizes[0] if len(sizes) == 1 else 1.0))
-
-
 def fair_rates(usage: Usage, alive: Any = None, batch: float = 0.0) -> Floats:
     """Bytes a second of one flow of each stream.
 

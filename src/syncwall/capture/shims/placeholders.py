@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch._subclasses import FakeTensor
 
+from syncwall.capture.fake_devices import without_modes
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, replaced
 from syncwall.capture.routing import local
@@ -19,13 +20,13 @@ from syncwall.work.program import NoteKind
 
 VALUES = Shims()
 
-_USUALLY_TRUE: Final = ("aten::all", "aten::isfinite", "aten::mul")
-"""What makes a truth value that usual runs find true: everything is finite (a
-product of two truths), nothing overflows."""
+_USUALLY_TRUE: Final = "aten::all"
 _USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _ENOUGH: Final = 4
 """Batches of an evaluation."""
 _EVENLY: Final = "routing, taken to be even"
+_NUMBERS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero")
+"""The last two are seen of tensors of inference only."""
 _COSTS: Final = ("flops", "hbm_bytes")
 _LOOP: Final = "loop whose end only data would give"
 
@@ -67,10 +68,9 @@ class _Placeholders:
         self.state = state
         self._asked: dict[tuple[Any, ...], int] = {}
         self.known: dict[str, Callable[..., Any]] = {
-            "aten::_local_scalar_dense": self._item,
+            **dict.fromkeys(_NUMBERS, self._item),
             "aten::allclose": lambda *_, **__: self._waited("aten.allclose", True),
             "aten::equal": lambda *_: self._waited("aten.equal", True),
-            "aten::is_nonzero": lambda *_: self._waited("aten.is_nonzero", True),
             "aten::nonzero": self._nonzero,
             "aten::masked_select": self._masked_select,
             "aten::_unique2": self._unique,
@@ -92,7 +92,10 @@ class _Placeholders:
         return NotImplemented
 
     def _item(self, tensor: torch.Tensor) -> Any:
-        if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
+        if not isinstance(tensor, FakeTensor):  # a number of the host, as `alpha` of a sum
+            with without_modes():
+                return tensor.item()
+        if tensor.constant is not None:
             return NotImplemented
         number = self.state.storages.number(tensor)
         constant = self.state.mode.constants.value(tensor)
@@ -105,21 +108,19 @@ class _Placeholders:
             return self._truth(number, constant)
         return value if tensor.dtype.is_floating_point else int(value)
 
-    def _truth(self, number: int, constant: float | None) -> bool:
+    def _truth(self, number: int, constant: int | None) -> bool:
         """Whether something usually is so; calls between two such questions of one line are a loop's."""
-        state, mode = self.state, self.state.mode
-        made_by, is_finite = mode.truths.get(number, ""), number in mode.finite
+        state = self.state
         place, calls = state.places.now()[1], state.tape.calls
         key = place, state.places.steps, state.places.micro_batch
         begin = self._asked.pop(key, None)
         if constant is None:
             self._asked[key] = len(calls)
-        if not is_finite and begin is not None and not state.tape.pauses:
+        if begin is not None and not state.tape.pauses:
             sums = (sum(float(getattr(one.what, of, 0.0)) for one in calls[begin:]) for of in _COSTS)
             flops, moved_bytes = sums
             state.tape.note(NoteKind.PLACEHOLDER, _LOOP, place, flops=flops, moved_bytes=moved_bytes)
-        usual = made_by in _USUALLY_TRUE or (is_finite and made_by == "aten::eq")
-        return usual if constant is None else bool(constant)
+        return state.mode.truths.get(number) == _USUALLY_TRUE if constant is None else bool(constant)
 
     def _waited(self, name: str, value: Any = None) -> Any:
         """The host waits for what it asks about."""
