@@ -30,10 +30,9 @@ from syncwall.answer.interval import (
     WIDTHS,
     rare_traits,
     register_lines,
-    traits_of,
     uncertainties,
 )
-from syncwall.answer.site import USED
+from syncwall.answer.site import USED, Traits, scale_of
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
@@ -61,6 +60,18 @@ nine in ten of the 91 published runs of hybrids, BERT, T5 and ViT are inside; `s
 published speeds of ResNet-50 and of Stable Diffusion's U-Net."""
 MOST = {"rare": 0.2, "unsaid": 0.06, "experts": 0.2, "narrow": 0.2, "unlike": 0.2, "extrapolating": 0.1}
 """Largest half-width for what few organisations have, each of which would decide it alone: assumed."""
+
+
+def traits_of(line: dict[str, str]) -> Traits:
+    """What a line of the register or of the residuals says of its run."""
+    experts, frozen, calibrated = (
+        line[name] == "True" for name in ("experts", "frozen_weights", "calibrated")
+    )
+    used = tuple(line[name] == "True" for name in USED)
+    scale = scale_of(*(float(line[name]) for name in ("gpus", "parameters", "seq")))
+    words = line["architecture"], line["precision"], line["framework"]
+    decoder = line.get("decoder", "True") == "True"
+    return Traits(*words, experts, frozen, calibrated, used, scale, decoder)
 
 
 def residual(outcome: ValidatedRun) -> dict[str, str]:

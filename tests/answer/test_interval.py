@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.fit.intervals import traits_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from syncwall.answer.interval import (
     interval,
     rare_traits,
     register_lines,
-    traits_of,
     uncertainties,
 )
 from syncwall.answer.prediction import predict

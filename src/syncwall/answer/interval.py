@@ -232,18 +232,6 @@ def _lines(table: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def traits_of(line: dict[str, str]) -> Traits:
-    """What a line of the register or of the residuals says of its run."""
-    experts, frozen, calibrated = (
-        line[name] == "True" for name in ("experts", "frozen_weights", "calibrated")
-    )
-    used = tuple(line[name] == "True" for name in USED)
-    scale = scale_of(*(float(line[name]) for name in _SIZES))
-    words = line["architecture"], line["precision"], line["framework"]
-    decoder = line.get("decoder", "True") == "True"
-    return Traits(*words, experts, frozen, calibrated, used, scale, decoder)
-
-
 @lru_cache(maxsize=1)
 def _widths() -> Any:
     return read_document(WIDTHS).value

@@ -23,7 +23,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from syncwall.capture.fake_devices import without_modes
 from syncwall.capture.kernels import tensors
-from syncwall.capture.patching import Shims, replaced
+from syncwall.capture.patching import Shims, replaced, wrapper
 from syncwall.capture.routing import local
 from syncwall.capture.state import RecordingState
 from syncwall.work.program import HeldKind, NoteKind
@@ -265,11 +265,18 @@ def _optimizer_steps(state: RecordingState) -> Iterator[None]:
             hook.remove()
 
 
-@KERNELS.surround
-def _transformers(_: RecordingState) -> Iterator[None]:
-    """Models of `transformers` take fake tensors for tracing, and make masks of all pairs.
+def _engine_step(state: RecordingState, original: Any, engine: Any, *args: Any, **kwargs: Any) -> None:
+    with replaced(state, after_step=lambda _: None):
+        original(engine, *args, **kwargs)
+    state.after_step(engine)
 
-    Nothing is fake to them, from the first call of a module on: scripts import them late.
+
+@KERNELS.surround
+def _frameworks(state: RecordingState) -> Iterator[None]:
+    """What scripts import late is replaced at the first call of a module.
+
+    Models of `transformers` take fake tensors for tracing, and make masks of all pairs: nothing is fake
+    to them. A step of DeepSpeed is one of its engine: the optimizer makes one for each group.
     """
     with ExitStack() as stack:
 
@@ -278,6 +285,10 @@ def _transformers(_: RecordingState) -> Iterator[None]:
             module = sys.modules.get("transformers.utils.import_utils")
             if hasattr(module, "is_fake_tensor"):
                 stack.enter_context(replaced(module, is_fake_tensor=lambda tensor: False))
+            engine = getattr(sys.modules.get("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
+            if engine is not None:
+                step = wrapper(_engine_step)(state, engine._take_model_step)
+                stack.enter_context(replaced(engine, _take_model_step=step))
 
         hook = register_module_forward_pre_hook(pose)
         stack.callback(hook.remove)
