@@ -138,18 +138,27 @@ def word_tokenizer(folder: str, vocabulary: int) -> None:
     fast.save_pretrained(folder)
 
 
-def llama_config(folder: str, **sizes: int) -> None:
+def llama_config(folder: str, **sizes: Any) -> None:
     _llama(**sizes).save_pretrained(folder)
 
 
-def llama_weights(folder: str, **sizes: int) -> None:
+def llama_weights(folder: str, **sizes: Any) -> None:
     """Random weights in bf16, of the configuration in the folder if no sizes are given."""
     transformers, torch = import_module("transformers"), import_module("torch")
     config = _llama(**sizes) if sizes else transformers.AutoConfig.from_pretrained(folder)
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
 
 
-def _llama(*, hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, vocabulary: int) -> Any:
+def _llama(
+    *,
+    hidden: int,
+    layers: int,
+    heads: int,
+    kv_heads: int,
+    intermediate: int,
+    vocabulary: int,
+    **others: Any,
+) -> Any:
     return import_module("transformers").LlamaConfig(
         hidden_size=hidden,
         num_hidden_layers=layers,
@@ -161,6 +170,7 @@ def _llama(*, hidden: int, layers: int, heads: int, kv_heads: int, intermediate:
         bos_token_id=2,
         eos_token_id=3,
         pad_token_id=0,
+        **others,
     )
 
 
@@ -205,11 +215,11 @@ def autoencoder(folder: str) -> None:
 
 
 def stable_diffusion(folder: str) -> None:
-    """Stable Diffusion with random weights, a quarter as wide."""
+    """Stable Diffusion with random weights, a fifth as wide."""
     diffusers, transformers = import_module("diffusers"), import_module("transformers")
     diffusers.DDPMScheduler().save_pretrained(f"{folder}/scheduler")
     autoencoder(f"{folder}/vae")
-    unet = {"block_out_channels": (80, 160, 320, 320), "cross_attention_dim": 512}
+    unet = {"block_out_channels": (64, 128, 256, 256), "cross_attention_dim": 512}
     diffusers.UNet2DConditionModel(sample_size=32, attention_head_dim=8, **unet).save_pretrained(
         f"{folder}/unet"
     )

@@ -456,3 +456,10 @@ def test_values_of_inference_are_made_up_too():
         values = torch.randn(4, device="cuda")
         assert values.sum().item() == 1.0
         assert not bool(values.sum() > 0)
+
+
+def test_a_list_of_numbers_of_the_device_becomes_a_tensor():
+    """As torchtune scales the frequencies of its positions."""
+    with recording(1):
+        numbers = list(torch.randn(4, device="cuda"))
+        assert torch.tensor(numbers, device="cuda").shape == (4,)

@@ -164,7 +164,7 @@ def test_nic_rates_are_those_of_the_link(machine: Cluster):
     assert machine.node.nics is not None
     assert machine.node.nics.link is not None
     link = lookup.link(machine.node.nics.link)
-    widths = [link.rate_bytes_per_s, *(link.lane_bytes_per_s * lanes for lanes in link.widths)]
+    widths = [link.rate_bytes_per_s, *((link.lane_bytes_per_s or 0.0) * lanes for lanes in link.widths)]
     assert any(machine.node.nics.rate_bytes_per_s == pytest.approx(rate) for rate in widths)
 
 

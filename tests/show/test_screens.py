@@ -103,5 +103,6 @@ def test_every_verb_that_answers_is_among_the_screens():
         for command in COMMANDS.values()
     ]
     shown = {" ".join(one[:count]) for one in words for count in (1, 2, 3)}
+    shown |= {name.replace("-", " ") for name in COMMANDS}  # a gate is `compare` of two recordings
     on_machines = ("capture", "measure", "lab", "watch")
     assert {verb for verb in VERBS if not verb.startswith(on_machines)} <= shown

@@ -14,6 +14,7 @@ from torch._subclasses import FakeTensor
 from torch.overrides import TorchFunctionMode, _len_torch_function_stack, _pop_mode_temporarily
 from torch.utils import _device
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
 
 from syncwall.capture.kernels import tensors
 from syncwall.capture.routing import local
@@ -61,6 +62,8 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
             answer = instead(*args, **kwargs)
             if answer is not NotImplemented:
                 return answer
+        if func is torch.tensor and args and isinstance(args[0], list):  # each number is asked for
+            args = tree_map_only(FakeTensor, torch.Tensor.item, args)
         stays = self.state.poses and (on_host or "device" not in kwargs)
         of_storage = any(isinstance(one, torch.UntypedStorage) for one in args)  # as safetensors reads files
         if of_storage or (stays and _have_values(args, kwargs)):

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -58,6 +59,7 @@ class TrainingLog:
 
 
 _MOST_ROWS: Final = 1_000_000
+_MOST_OF_A_LINE: Final = 256
 _MOST_CONFIG: Final = 1 << 17
 _BEFORE: Final = 250
 """Characters before what is said of a step in which its time is looked for."""
@@ -150,7 +152,7 @@ class _Reading:
         for one in FORMATS:
             if one.sign not in text or (one.framework == "tqdm" and (other_bar or "v_num=" in text)):
                 continue
-            marks = list(one.mark.finditer(text))
+            marks = list(islice(one.mark.finditer(text), _MOST_OF_A_LINE))
             if not marks:
                 continue
             ends = [mark.start() for mark in marks[1:]] + [len(text)]
