@@ -15,7 +15,7 @@ from syncwall.describe.layout import Schedule
 from syncwall.describe.rules import broken_rules, possible
 from syncwall.job.job_plan import DAY_S, JobPlan, expected_s
 from syncwall.job.settled_job import job_plan
-from syncwall.job.simulation import simulate
+from syncwall.job.simulation import simulate_all
 from syncwall.network.flows import Usage, fair_rates, place_groups, ring_flows
 from syncwall.network.routing import Ends, Routes, drawn
 from syncwall.plan.choices import FabricKind
@@ -167,7 +167,7 @@ def jobs() -> None:
     print(f"{JOBS:,} jobs of {DAYS:.0f} days on 16,384 GPUs")
     for who, like in (("Llama 3 405B", "llama3-h100"), ("other clusters", "typical")):
         plan, timer = llama_3(like), Timer()
-        outcome = simulate(plan, JOBS)
+        (outcome,) = simulate_all([plan], JOBS)
         spent = f"{timer.wall_s:6.2f} s ({timer.cpu_s:.2f} s of one core)"
         low, middle, high = np.quantile(outcome.finish_s / DAY_S, (0.1, 0.5, 0.9))
         effective = outcome.ledger_s[Cause.USEFUL].mean() / outcome.finish_s.mean()
@@ -179,7 +179,7 @@ def jobs() -> None:
     pieces = plain.work_s // plain.interval_s
     plain = replace(plain, work_s=pieces * plain.interval_s)
     exact = expected_s(pieces, plain.interval_s, plain.blocking_s, plain.rate_per_s, plain.down_s)
-    mean = simulate(plain, JOBS).finish_s.mean()
+    mean = simulate_all([plain], JOBS)[0].finish_s.mean()
     print(f"mean against the renewal formula     {mean / exact - 1:+.4%}")
 
 

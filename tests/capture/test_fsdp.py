@@ -6,12 +6,20 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
+from torch.distributed.fsdp import (  # noqa: E402
+    FullyShardedDataParallel,
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    ShardingStrategy,
+    fully_shard,
+)
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from syncwall.answer import predict  # noqa: E402
 from syncwall.capture.recorder import recording  # noqa: E402
 from syncwall.describe import lookup  # noqa: E402
+from syncwall.problems import InputError  # noqa: E402
 from syncwall.work.block import StepPhase  # noqa: E402
 from syncwall.work.operations import CoreAttention, Gemm  # noqa: E402
 from syncwall.work.program import HeldKind, NoteKind  # noqa: E402
@@ -187,3 +195,48 @@ def _whole(world_size):
     with recording(world_size) as made:
         train(sharded(), language_loss)
     return made.program()
+
+
+def first_fsdp(strategy=ShardingStrategy.FULL_SHARD):
+    model = llama()
+    precision = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    policy = ModuleWrapPolicy({type(model.layers[0])})
+    return FullyShardedDataParallel(
+        model, auto_wrap_policy=policy, mixed_precision=precision, sharding_strategy=strategy
+    )
+
+
+def sent(rank, kind):
+    return [one.bytes for _, one in collectives(rank, "shard") if one.kind == kind]
+
+
+def test_the_first_fsdp_sends_what_the_second_does(rank):
+    other = recorded(lambda: train(first_fsdp(), language_loss))
+    for kind in ("all-gather", "reduce-scatter"):
+        assert sent(other, kind) == sent(rank, kind)
+
+
+def test_the_first_fsdp_keeps_weights_where_only_gradients_are_sharded(rank):
+    other = recorded(lambda: train(first_fsdp(ShardingStrategy.SHARD_GRAD_OP), language_loss))
+    assert len(sent(other, "all-gather")) == LAYERS + 1
+    assert sent(other, "reduce-scatter") == sent(rank, "reduce-scatter")
+
+
+def test_the_first_fsdp_accumulates_without_communication(rank):
+    def program():
+        model = first_fsdp()
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            with model.no_sync():
+                language_loss(model).backward()
+            language_loss(model).backward()
+            model.clip_grad_norm_(1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    assert sent(recorded(program), "reduce-scatter") == sent(rank, "reduce-scatter")
+
+
+def test_the_first_fsdp_that_shards_nothing_is_refused():
+    with pytest.raises(InputError, match="DistributedDataParallel"), recording(4):
+        first_fsdp(ShardingStrategy.NO_SHARD)

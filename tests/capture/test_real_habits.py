@@ -73,7 +73,8 @@ def test_modules_move_to_a_number(device):
 
 def test_single_values_are_formatted():
     with recording(1):
-        assert f"{torch.ones((), device='cuda') * 3:.2f}" == "1.00"
+        assert f"{torch.randn((), device='cuda') * 3:.2f}" == "1.00"
+        assert f"{torch.ones((), device='cuda') * 3:.2f}" == "3.00"
         assert f"{torch.tensor(2):d}" == "2"
 
 
@@ -463,3 +464,13 @@ def test_a_list_of_numbers_of_the_device_becomes_a_tensor():
     with recording(1):
         numbers = list(torch.randn(4, device="cuda"))
         assert torch.tensor(numbers, device="cuda").shape == (4,)
+
+
+def test_all_of_a_mask_is_usually_true_however_it_is_asked():
+    """As transformers decides whether attention is causal: `mask.all()`, or faster by a sum."""
+    with recording(1):
+        mask = torch.randn(4, 8, device="cuda") > 0
+        assert bool(mask.all())
+        assert bool(mask.sum() == mask.numel())
+        assert not bool(mask.sum() == 0)
+        assert int((mask.sum() / 5).ceil().to(torch.int64) * 5) == 35

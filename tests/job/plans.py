@@ -3,6 +3,7 @@
 from typing import Any
 
 from syncwall.job.job_plan import DAY_S, Failure, JobPlan
+from syncwall.job.simulation import SimulatedJobs, simulate_all
 
 LLAMA_RATE = 419 / 54 / DAY_S
 """Unexpected interruptions in a second of Llama 3 405B (arXiv:2407.21783, table 5)."""
@@ -22,3 +23,8 @@ def plan(rate: float = LLAMA_RATE, **fields: Any) -> JobPlan:
         "spares": 10_000,
     }
     return JobPlan(**(usual | fields))
+
+
+def simulate(plan: JobPlan, count: int = 1000, seed: int = 0, *, workers: int = 1) -> SimulatedJobs:
+    """Play one plan through `count` times."""
+    return simulate_all([plan], count, seed, workers=workers)[0]

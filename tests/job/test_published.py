@@ -14,7 +14,8 @@ from syncwall.cause import Cause
 from syncwall.describe.lookup import failure_rates
 from syncwall.job.job_plan import DAY_S, JobPlan, best_interval_s, slow_down
 from syncwall.job.settled_job import FailureUnits, failure_causes, job_plan
-from syncwall.job.simulation import SimulatedJobs, simulate
+from syncwall.job.simulation import SimulatedJobs
+from tests.job.plans import simulate
 
 DAYS = 54.0
 

@@ -8,8 +8,8 @@ from hypothesis.strategies import booleans, floats, integers
 
 from syncwall.cause import Cause
 from syncwall.job.job_plan import DAY_S, Failure, best_interval_s, expected_s
-from syncwall.job.simulation import SimulatedJobs, simulate, simulate_all
-from tests.job.plans import LLAMA_RATE, plan
+from syncwall.job.simulation import SimulatedJobs, simulate_all
+from tests.job.plans import LLAMA_RATE, plan, simulate
 from tests.job.reference import played
 
 few = settings(max_examples=10, deadline=None)

@@ -1,13 +1,12 @@
-"""Numbers that all elements of a tensor are known to be, though nothing else has values here.
+"""Numbers that all elements of a tensor usually are, though nothing else has values here.
 
-All that is computed is taken to be finite: checks for overflow find none. `generate` of transformers
-ends when `unfinished & ~(ended | too_long)` has no one left: that the last of them is true
-everywhere is all that a recording needs to know.
+All that is computed is finite: checks for overflow find none. What a mask counts is all there. `generate` of
+transformers ends when `unfinished & ~(ended | too_long)` has no one left, as soon as the last is true.
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
-from math import isinf
 from typing import Any, Final
 
 import torch
@@ -25,14 +24,19 @@ _MAKE: Final = {
 }
 _FILL: Final = {"aten::full": 1, "aten::full_like": 1, "aten::new_full": 2, "aten::fill": 1}
 """Where the number is among the arguments."""
-_KEEP: Final = frozenset(
-    f"aten::{one}" for one in ("clone", "_to_copy", "copy", "max", "min", "amax", "amin", "all", "any", "cat")
-)
-_NOT: Final = ("aten::bitwise_not", "aten::logical_not")
+_KEEP: Final = [f"aten::{one}" for one in ("clone", "_to_copy", "copy", "max", "min", "amax", "amin", "cat")]
+_ONE: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("aten::bitwise_not", "aten::logical_not"), operator.not_),
+    **dict.fromkeys(("aten::all", "aten::any"), bool),
+    "aten::ceil": math.ceil,
+}
 _AND: Final = ("aten::bitwise_and", "aten::logical_and", "aten::mul")
 _OR: Final = ("aten::bitwise_or", "aten::logical_or")
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    f"aten::{one}": getattr(operator, one) for one in ("eq", "ne", "lt", "le", "gt", "ge")
+_TWO: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    **{f"aten::{one}": getattr(operator, one) for one in ("eq", "ne", "lt", "le", "gt", "ge", "add", "mul")},
+    **dict.fromkeys(_AND[:2], lambda a, b: a and b),
+    **dict.fromkeys(_OR, lambda a, b: a or b),
+    "aten::div": operator.truediv,
 }
 
 
@@ -41,9 +45,11 @@ class Constants:
 
     def __init__(self, storages: Storages) -> None:
         self._storages = storages
-        self._known: dict[int, int] = {}
+        self._known: dict[int, float] = {}
+        self.is_routed: Callable[[torch.Tensor], bool] = lambda _: False
+        """Whether a mask chooses among experts: how many of it are true is known better."""
 
-    def value(self, tensor: torch.Tensor) -> int | None:
+    def value(self, tensor: torch.Tensor) -> float | None:
         """What all elements are; None if nobody knows."""
         number = self._storages.known(tensor) if isinstance(tensor, FakeTensor) else None
         return None if number is None else self._known.get(number)
@@ -55,10 +61,9 @@ class Constants:
             if one.dtype in _WHOLE or one.numel() == 1:
                 size = one.numel() * one.element_size()
                 is_whole = len(numbers) == 1 and size == one.untyped_storage().nbytes()
-                given = [self.value(each) for each in tensors(args)]
-                value = self._value(name.removesuffix("_"), args, given) if is_whole else None
+                value = self._value(name.removesuffix("_"), args, one) if is_whole else None
                 self._known.pop(number, None)
-                if value is not None:
+                if value is not None and math.isfinite(value):
                     self._known[number] = value
 
     def sent(self, reads: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
@@ -67,29 +72,39 @@ class Constants:
         for one in written:
             self.notice("aten::zero" if is_nothing else "", (), [one])
 
-    def _value(self, name: str, args: Sequence[Any], given: Sequence[int | None]) -> int | None:
+    def _value(self, name: str, args: Sequence[Any], made: torch.Tensor) -> float | None:
         if name in _MAKE:
             return _MAKE[name]
         if name in _FILL:
             fill = args[_FILL[name]]
-            return int(fill) if isinstance(fill, (bool, int)) else None
-        if name in _COMPARE and (args[0] is args[1] or (isinstance(args[1], float) and isinf(args[1]))):
-            return int(_COMPARE[name](0.0, 0.0 if args[0] is args[1] else args[1]))
-        decides = any(given) and args[0].dtype == torch.bool if name in _OR else name in _AND and 0 in given
-        if decides:
-            return int(name in _OR)
-        if not given or any(one is None for one in given):
-            return None
-        return self._of_known(name, args, [one for one in given if one is not None])
+            return float(fill) if isinstance(fill, (bool, int)) else None
+        return self._derived(name, args, made)
 
-    def _of_known(self, name: str, args: Sequence[Any], given: Sequence[int]) -> int | None:
-        if name in _COMPARE and len(args) > 1:
-            other = given[1] if isinstance(args[1], torch.Tensor) else args[1]
-            return int(_COMPARE[name](given[0], other))
-        if name in _NOT:
-            return int(not given[0])
-        if name == "aten::add" and not any(given) and len(given) == len(args):
-            return 0
-        is_same = len(set(given)) == 1
-        is_truth = name in (*_AND, *_OR) and len(given) == len(args) and given[0] in (0, 1)
-        return given[0] if is_same and (is_truth or name in _KEEP) else None
+    def _derived(self, name: str, args: Sequence[Any], made: torch.Tensor) -> float | None:
+        given = [self.value(one) for one in tensors(args)]
+        if (name in _AND and 0 in given) or (name in _OR and any(given) and args[0].dtype == torch.bool):
+            return int(name in _OR)
+        if name == "aten::sum" and args[0].dtype == torch.bool and not self.is_routed(args[0]):
+            each = 1 if given[0] is None else given[0]
+            return float(each * args[0].numel() / max(made.numel(), 1))
+        if name in ("aten::eq", "aten::ne") and _asks_for_numbers(*args):
+            return int((name == "aten::eq") == (args[0] is args[1]))
+        known = [one for one in given if one is not None]
+        if known and len(known) == len(given):
+            return _of_known(name, args, known)
+        return 1 if name == "aten::all" else None
+
+
+def _asks_for_numbers(first: Any, second: Any) -> bool:
+    """Whether values are asked to be finite: `x == x`, `abs(x) != inf`."""
+    return first is second or (isinstance(second, float) and math.isinf(second))
+
+
+def _of_known(name: str, args: Sequence[Any], given: Sequence[float]) -> float | None:
+    if name in _ONE:
+        return float(_ONE[name](given[0]))
+    if name in _TWO and len(args) > 1:
+        numbers = iter(given)
+        first, second = (next(numbers) if isinstance(one, torch.Tensor) else one for one in args[:2])
+        return None if name == "aten::div" and not second else float(_TWO[name](first, second))
+    return given[0] if name in _KEEP and len(set(given)) == 1 else None

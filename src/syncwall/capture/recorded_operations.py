@@ -102,8 +102,6 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         self.labels: dict[int, tuple[int, StepPhase]] = {}
         """Micro batch and phase of messages, by the storage that they send or fill."""
         self.constants = Constants(storages)
-        self.truths: dict[int, str] = {}
-        """Operations that made truth values, by their storage."""
         self.made_up_sizes: dict[int, int] = {}
         """Sizes that only data would give, of tensors that have them, by their storage."""
         self._groups: dict[str, Group] = {}
@@ -152,8 +150,6 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             self.places.finishing and all(tensor.dim() == 0 for tensor in written)
         ):
             return  # optimizers count their steps on the host
-        if isinstance(out, FakeTensor) and out.dtype == torch.bool:
-            self.truths[writes[-1]] = name
         short = func._schema.name.replace("::", ".")
         is_sized = self._has_made_up_size(reads, () if _changes(func) else written)
         for what in tasks(func, args, kwargs, out):

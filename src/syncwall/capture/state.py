@@ -59,6 +59,7 @@ class RecordingState:
 
     def __post_init__(self) -> None:
         self.routing = Routing(self.storages)
+        self.mode.constants.is_routed = lambda mask: self.routing.share(mask) is not None
 
     def on_device(self, tensor: torch.Tensor) -> None:
         """Tell that a tensor is on the device, whatever it looked like."""

@@ -247,11 +247,6 @@ class SimulatedJobs:
         return np.isfinite(self.finish_s)
 
 
-def simulate(plan: JobPlan, count: int = 1000, seed: int = 0, *, workers: int = 1) -> SimulatedJobs:
-    """Play `plan` through `count` times; `workers` processes share the work."""
-    return simulate_all([plan], count, seed, workers=workers)[0]
-
-
 def simulate_all(
     plans: Sequence[JobPlan],
     count: int = 1000,

@@ -252,12 +252,11 @@ def _deepcopy(_: RecordingState, original: Any, tensor: torch.Tensor, memo: dict
 
 
 @DEVICE.wraps("torch._subclasses.fake_tensor.FakeTensor.__new__")
-def _parameter(_: RecordingState, original: Any, kind: type, *args: Any, **kwargs: Any) -> torch.Tensor:
+def _parameter(_: RecordingState, original: Any, kind: type, *args: Any, **kwargs: Any) -> Any:
     """Accelerate makes a parameter as another one is made: `type(parameter)(value, requires_grad=...)`."""
     if args and isinstance(args[0], torch.Tensor) and "fake_mode" not in kwargs:
         return torch.nn.Parameter(args[0], kwargs.get("requires_grad", True))
-    made: torch.Tensor = original(kind, *args, **kwargs)
-    return made
+    return original(kind, *args, **kwargs)
 
 
 @DEVICE.wraps("torch.utils.data.DataLoader.__init__")

@@ -15,7 +15,6 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffloadPolicy,
-    FSDPModule,
     FullyShardedDataParallel,
     MixedPrecision,
     MixedPrecisionPolicy,
@@ -57,12 +56,9 @@ class _Wrapper(FullyShardedDataParallel):  # type: ignore[misc]
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        units = [one for one in self.modules() if isinstance(one, FSDPModule)]
-        for one in units:
-            one.set_requires_gradient_sync(False, recurse=False)
+        self._fsdp_wrapped_module.set_requires_gradient_sync(False)
         yield
-        for one in units:
-            one.set_requires_gradient_sync(True, recurse=False)
+        self._fsdp_wrapped_module.set_requires_gradient_sync(True)
 
     def register_comm_hook(self, *_: object) -> None:
         raise InputError.of("a communication hook of FSDP1 cannot be recorded: take it out")

@@ -20,7 +20,6 @@ from syncwall.work.program import NoteKind
 
 VALUES = Shims()
 
-_USUALLY_TRUE: Final = "aten::all"
 _USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _ENOUGH: Final = 4
 """Batches of an evaluation."""
@@ -99,17 +98,18 @@ class _Placeholders:
             return NotImplemented
         number = self.state.storages.number(tensor)
         constant = self.state.mode.constants.value(tensor)
-        value = self.state.routing.value(tensor) if constant is None else constant
+        value = self.state.routing.value(tensor)
+        value = value if constant is None or value != 1.0 else constant
         if number in self.state.storages.host:
             self.state.made_up("Tensor.item")
         elif not self.state.places.finishing:
             self._waited("Tensor.item", value)
         if tensor.dtype == torch.bool:
-            return self._truth(number, constant)
+            return self._truth(constant)
         return value if tensor.dtype.is_floating_point else int(value)
 
-    def _truth(self, number: int, constant: int | None) -> bool:
-        """Whether something usually is so; calls between two such questions of one line are a loop's."""
+    def _truth(self, constant: float | None) -> bool:
+        """Whether something is so; what runs between two questions that have no answer is a loop's."""
         state = self.state
         place, calls = state.places.now()[1], state.tape.calls
         key = place, state.places.steps, state.places.micro_batch
@@ -117,10 +117,9 @@ class _Placeholders:
         if constant is None:
             self._asked[key] = len(calls)
         if begin is not None and not state.tape.pauses:
-            sums = (sum(float(getattr(one.what, of, 0.0)) for one in calls[begin:]) for of in _COSTS)
-            flops, moved_bytes = sums
-            state.tape.note(NoteKind.PLACEHOLDER, _LOOP, place, flops=flops, moved_bytes=moved_bytes)
-        return state.mode.truths.get(number) == _USUALLY_TRUE if constant is None else bool(constant)
+            flops, moved = (sum(float(getattr(one.what, of, 0.0)) for one in calls[begin:]) for of in _COSTS)
+            state.tape.note(NoteKind.PLACEHOLDER, _LOOP, place, flops=flops, moved_bytes=moved)
+        return bool(constant)
 
     def _waited(self, name: str, value: Any = None) -> Any:
         """The host waits for what it asks about."""
