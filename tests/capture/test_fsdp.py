@@ -240,3 +240,19 @@ def test_the_first_fsdp_accumulates_without_communication(rank):
 def test_the_first_fsdp_that_shards_nothing_is_refused():
     with pytest.raises(InputError, match="DistributedDataParallel"), recording(4):
         first_fsdp(ShardingStrategy.NO_SHARD)
+
+
+@pytest.mark.parametrize("stated", ["ignored_modules", "ignored_states"])
+def test_the_first_fsdp_leaves_out_what_it_is_told_to(stated):
+    def program():
+        model = llama()
+        last = model.layers[-1].requires_grad_(False)
+        given = [last] if stated == "ignored_modules" else list(last.parameters())
+        sharded = FullyShardedDataParallel(
+            model, auto_wrap_policy=ModuleWrapPolicy({type(last)}), **{stated: given}
+        )
+        train(sharded, language_loss)
+
+    layer, whole = sizes(llama("meta").layers[0]), sizes(llama("meta"))
+    gathered = sum(sent(recorded(program), "all-gather"))
+    assert gathered == pytest.approx(4 * (2 * (LAYERS - 1) * layer + whole - LAYERS * layer), rel=0.01)

@@ -474,3 +474,11 @@ def test_all_of_a_mask_is_usually_true_however_it_is_asked():
         assert bool(mask.sum() == mask.numel())
         assert not bool(mask.sum() == 0)
         assert int((mask.sum() / 5).ceil().to(torch.int64) * 5) == 35
+
+
+def test_sums_and_quotients_that_are_scaled_or_rounded_are_not_known():
+    with recording(1):
+        two = torch.full((4,), 2, device="cuda")
+        assert torch.add(two, two).max().item() == 4
+        assert torch.add(two, two, alpha=3).max().item() == 1  # a placeholder
+        assert torch.div(two, 3, rounding_mode="floor").max().item() == 1

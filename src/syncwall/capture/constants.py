@@ -1,7 +1,7 @@
-"""Numbers that all elements of a tensor usually are, though nothing else has values here.
+"""The one value that all elements of a tensor have, where that is known or usual.
 
-All that is computed is finite: checks for overflow find none. What a mask counts is all there. `generate` of
-transformers ends when `unfinished & ~(ended | too_long)` has no one left, as soon as the last is true.
+Values are taken to be finite, so overflow checks find nothing, and masks to be all true. `generate` of
+transformers ends when `unfinished & ~(ended | too_long)` is false everywhere, which `too_long` decides.
 """
 
 import math
@@ -55,7 +55,7 @@ class Constants:
         return None if number is None else self._known.get(number)
 
     def notice(self, name: str, args: Sequence[Any], written: Sequence[torch.Tensor]) -> None:
-        """Remember what an operation makes, and forget what it overwrites."""
+        """Remember what an operation makes, and forget what it overwrites; no name makes nothing known."""
         numbers = {self._storages.number(one): one for one in written if isinstance(one, FakeTensor)}
         for number, one in numbers.items():
             if one.dtype in _WHOLE or one.numel() == 1:

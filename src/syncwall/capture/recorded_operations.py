@@ -143,7 +143,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         phase, place = self.places.now()
         reads = self._number(read, place, phase)
         writes = self._number(written, place, phase)
-        self.constants.notice(name, args, written)
+        self.constants.notice("" if kwargs.keys() & {"alpha", "rounding_mode"} else name, args, written)
         if not written or (not _changes(func) and set(writes) <= set(reads)):
             return  # a view by another name
         if self._is_on_host(reads, writes, makes=not _changes(func)) or (

@@ -49,9 +49,9 @@ class Routing:
         """Of elements that are true, or 1; None if nobody knows."""
         return self._shares.get(self._number(tensor))
 
-    def value(self, tensor: Any) -> float:
+    def value(self, tensor: Any, otherwise: float = 1.0) -> float:
         """What stands for each element."""
-        return self._values.get(self._number(tensor), 1.0)
+        return self._values.get(self._number(tensor), otherwise)
 
     def is_zero(self, tensor: torch.Tensor) -> None:
         """A count that usual runs find to be zero."""

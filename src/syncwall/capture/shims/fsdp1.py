@@ -73,15 +73,18 @@ def _wrapped(state: RecordingState, original: Any, self: Any, *args: Any, **kwar
     torch.nn.Module.__init__(self)
     self.__class__ = _Wrapper
     self._fsdp_wrapped_module = module = given["module"].to("cuda")
-    ignored = {part for one in given.get("ignored_modules") or () for part in one.modules()}
+    stated = [*(given.get("ignored_modules") or ()), *(given.get("ignored_states") or ())]
+    ignored = {part for one in stated if isinstance(one, torch.nn.Module) for part in one.modules()}
+    kept = {one for one in stated if isinstance(one, torch.nn.Parameter)}
+    kept |= {parameter for one in ignored for parameter in one.parameters()}
     offloads = getattr(given.get("cpu_offload"), "offload_params", False)
     of_units = {
         "mesh": given.get("device_mesh") or _mesh(state, given.get("process_group"), strategy),
         "mp_policy": _precision(given.get("mixed_precision")),
         "offload_policy": CPUOffloadPolicy() if offloads else OffloadPolicy(),
-        "ignored_params": {parameter for one in ignored for parameter in one.parameters()},
+        "ignored_params": kept,
     }
-    for one in _units(module, policy, ignored) if policy is not None else ():
+    for one in _units(module, policy, ignored, kept) if policy is not None else ():
         fully_shard(one, reshard_after_forward=strategy in _RESHARDS, **of_units)
     fully_shard(module, reshard_after_forward=False, **of_units)  # FSDP1 keeps the root's weights, too
     state.tape.note(NoteKind.NOT_RECORDED, "copies of FSDP1, which is recorded as fully_shard")
@@ -104,7 +107,7 @@ def _precision(given: MixedPrecision | None) -> MixedPrecisionPolicy:
     return MixedPrecisionPolicy(given.param_dtype, given.reduce_dtype, cast_forward_inputs=casts)
 
 
-def _units(root: torch.nn.Module, policy: Any, ignored: set[torch.nn.Module]) -> list[torch.nn.Module]:
+def _units(root: Any, policy: Any, ignored: set[Any], kept: set[Any]) -> list[torch.nn.Module]:
     """Modules below the root that get a unit of their own, inner ones first."""
     if isinstance(policy, _Policy):
         chosen = policy._run_policy(root, ignored, {})
@@ -115,6 +118,5 @@ def _units(root: torch.nn.Module, policy: Any, ignored: set[torch.nn.Module]) ->
         found.append(module)
         return module
 
-    kept = {parameter for one in ignored for parameter in one.parameters()}
     _recursive_wrap(root, policy, wrap, ignored, kept, only_wrap_children=True)
     return found

@@ -24,10 +24,9 @@ _USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _ENOUGH: Final = 4
 """Batches of an evaluation."""
 _EVENLY: Final = "routing, taken to be even"
-_NUMBERS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero")
-"""The last two are seen of tensors of inference only."""
+_NUMBERS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero")  # two of inference
 _COSTS: Final = ("flops", "hbm_bytes")
-_LOOP: Final = "loop whose end only data would give"
+_LOOP: Final = "loop with a data-dependent end"
 
 
 @VALUES.wraps("torch.nn.Module.__call__")
@@ -98,8 +97,7 @@ class _Placeholders:
             return NotImplemented
         number = self.state.storages.number(tensor)
         constant = self.state.mode.constants.value(tensor)
-        value = self.state.routing.value(tensor)
-        value = value if constant is None or value != 1.0 else constant
+        value = self.state.routing.value(tensor, 1.0 if constant is None else constant)
         if number in self.state.storages.host:
             self.state.made_up("Tensor.item")
         elif not self.state.places.finishing:
