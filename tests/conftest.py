@@ -11,7 +11,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 MARKED = {"web/browser": pytest.mark.browser, "laws": pytest.mark.slow, "capture": pytest.mark.slow}
 """Folders of which every test has a mark."""
-QUICK_CPU_S, SLOW_CPU_S = 5.0, 10.0
+QUICK_CPU_S, SLOW_CPU_S = 2.5, 5.0
 """CPU time that a law spends on cases; the rest of them are left to the profile `weekly`."""
 TIMES_WEEKLY = 10
 """Cases of the profile `weekly`, over those that a law states."""

@@ -109,9 +109,9 @@ def literals() -> Iterator[tuple[Path, ast.Constant]]:
     """Strings of the source, docstrings left out."""
     for path in ROOT.rglob("*.py"):
         if path.name != "cause.py":
-            tree = ast.parse(path.read_text())
-            said = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-            for node in ast.walk(tree):
+            nodes = list(ast.walk(ast.parse(path.read_text())))
+            said = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+            for node in nodes:
                 if isinstance(node, ast.Constant) and id(node) not in said:
                     yield path, node
 

@@ -10,7 +10,14 @@ from tests.capture.real_run import LIMITS, real, recorded  # noqa: E402
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["accumulated", "fsdp1", "fsdp2", "looped-experts"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fsdp1",
+        "fsdp2",
+        *(pytest.param(one, marks=pytest.mark.weekly) for one in ("accumulated", "looped-experts")),
+    ],
+)
 def test_a_recorded_step_is_that_of_two_real_processes(name):
     posing, true = (
         Script("tests.capture.real_programs", (name, device), is_module=True) for device in ("cuda", "cpu")

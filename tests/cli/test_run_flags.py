@@ -143,7 +143,7 @@ def test_every_layout_that_is_listed_can_be_pasted_into_a_run_file(model, tmp_pa
         assert again["step_s"] == pytest.approx(one["step_s"], rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_wall_of_which_nothing_is_stated_is_believable(capsys):
     """4 million tokens a step: a GPU should have a few hundred at least, and thousands are easy.
 

@@ -136,7 +136,7 @@ OTHER_FAMILIES = ("nvidia-bert-2021", "jax-toolbox-t5x", "jax-toolbox-vit")
 
 
 @needs_corpus
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_all_5086_rows_in_a_minute_and_the_built_in_tables_say_the_same():
     start = time.process_time()
     found = validate(CORPUS)

@@ -28,6 +28,8 @@ NEEDS = {
     "lightning": "lightning",
     "torchtitan": "tensorboard",
 }
+WEEKLY = ("accelerate", "lightning")
+IN_CI = tuple(one for one in NEEDS if one not in WEEKLY)
 
 
 def losses(path: Path) -> list[float]:
@@ -36,7 +38,9 @@ def losses(path: Path) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", NEEDS)
+@pytest.mark.parametrize(
+    "framework", [*IN_CI, *(pytest.param(one, marks=pytest.mark.weekly) for one in WEEKLY)]
+)
 def test_faults_are_named_and_losses_are_equal_bit_for_bit(framework, tmp_path):
     pytest.importorskip(NEEDS[framework], reason=f"{NEEDS[framework]} is not installed")
     if framework == "torchtitan" and not TORCHTITAN.is_dir():

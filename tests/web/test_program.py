@@ -94,7 +94,7 @@ def test_long_lists_of_anything_else_are_refused(client, part, row):
     before = time.process_time()
     with pytest.raises(InputError, match="values"):
         program_in(gzip.compress(json.dumps(value).encode()), "held")
-    assert time.process_time() - before < 1.0
+    assert time.process_time() - before < 2.0
     assert asked(client, gzip.compress(json.dumps(value).encode())).status_code == 422
 
 

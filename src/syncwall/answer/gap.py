@@ -415,13 +415,7 @@ def _priced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[st
                 fits.append(
                     (
                         fit,
-                        {
-                            "key": key,
-                            "detail": detail,
-                            "step_s": step_s,
-                            "run": run,
-                            "ledger": other.ledger,
-                        },
+                        {"key": key, "detail": detail, "step_s": step_s, "run": run, "ledger": other.ledger},
                     )
                 )
         if fits:

@@ -7,6 +7,7 @@ share, and computation that hides it has less than its seconds.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -64,7 +65,7 @@ SIZES: Final = (
 """Fields in which layouts of one call may differ."""
 ALL_LAYERS: Final = 10**6
 """Stands for all layers of a stage, as arrays cannot hold None."""
-_OTHERS: Final = tuple(name for name in Layout.model_fields if name not in SIZES)
+_others: Final = attrgetter(*(name for name in Layout.model_fields if name not in SIZES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def _alike(layouts: Sequence[Layout]) -> Iterator[tuple[list[int], Layout]]:
     """Places of layouts that differ in `SIZES` only, and these as one layout of arrays."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, layout in enumerate(layouts):
-        groups.setdefault(tuple(getattr(layout, name) for name in _OTHERS), []).append(index)
+        groups.setdefault(_others(layout), []).append(index)
     for indices in groups.values():
         first = layouts[indices[0]]
         if len(indices) == 1:

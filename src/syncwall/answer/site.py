@@ -28,13 +28,7 @@ from syncwall.describe.software import USUAL_FRAMEWORK
 from syncwall.documents import read_document
 from syncwall.problems import InputError
 
-DIFFER = {
-    "architecture": 1.0,
-    "precision": 0.7,
-    "experts": 1.0,
-    "framework": 0.7,
-    "frozen_weights": 1.0,
-}
+DIFFER = {"architecture": 1.0, "precision": 0.7, "experts": 1.0, "framework": 0.7, "frozen_weights": 1.0}
 USED = {"tp": 0.4, "pp": 0.5, "cp": 0.6, "ep": 0.4, "fsdp": 0.5}
 """What it counts if two runs differ in a word, or if one uses an axis and the other does not."""
 

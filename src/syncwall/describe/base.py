@@ -193,11 +193,7 @@ class Description(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=True,
-        allow_inf_nan=False,
-        defer_build=True,
+        frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False, defer_build=True
     )
 
     def __init__(self, /, **stated: Any) -> None:
@@ -229,6 +225,16 @@ class Description(BaseModel):
                 table = get_origin(field.annotation) is dict
                 found[name] = _in_unit(stated, dimension, table=table)
         return {**value, **found}
+
+    def __copy__(self) -> Self:
+        """As pydantic copies it, which nothing private belongs to: thousands of layouts are tried."""
+        copied = object.__new__(type(self))
+        set_of = object.__setattr__
+        set_of(copied, "__dict__", self.__dict__.copy())
+        set_of(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
+        set_of(copied, "__pydantic_extra__", None)
+        set_of(copied, "__pydantic_private__", None)
+        return copied
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """What differs from its default."""

@@ -58,36 +58,29 @@ class Ranked(Protocol):
     @property
     def gpus(self) -> int:
         """GPUs in use."""
-        ...
 
     @property
     def layout(self) -> Layout:
         """Resolved."""
-        ...
 
     @property
     def memory_bytes(self) -> float:
         """On the fullest GPU."""
-        ...
 
     @property
     def fit_probability(self) -> float:
         """How likely it fits."""
-        ...
 
     @property
     def is_sure(self) -> bool:
         """True if it fits with 90 %."""
-        ...
 
     @property
     def unusual(self) -> tuple[str, ...]:
         """What of it is rare."""
-        ...
 
     def rank(self, objective: Objective) -> tuple[float, ...]:
         """Orders by what is asked for alone."""
-        ...
 
 
 Found = TypeVar("Found", bound=Ranked)
@@ -110,11 +103,12 @@ def recommended(candidates: Iterable[Found], objective: Objective) -> list[Found
         best = safest
 
     def order(one: Found) -> tuple[Any, ...]:
-        slower, rare = _slower(one, best, objective), len(one.unusual)
-        if avoided & {*one.unusual}:
+        slower = _slower(one, best, objective)
+        if avoided and avoided & {*one.unusual}:
             return 4, *one.rank(objective)
         if slower > NEAR:
             return 3, *one.rank(objective)
+        rare = len(one.unusual)
         if not one.is_sure:
             return 2, -int(10 * one.fit_probability), rare, one.memory_bytes
         return rare > 0, rare, int(max(slower, 0.0) / _STEP), int(one.layout.model_ranks), one.memory_bytes

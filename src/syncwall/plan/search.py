@@ -145,11 +145,7 @@ _TIE = 10.0 ** (1 - _DIGITS)
 """Equal times differ by no more than this share."""
 KEPT: Final = 100
 """Families of each kind that a search keeps at least."""
-_RECOMPUTATION: Final = {
-    "recompute": OPEN,
-    "recompute_layers": None,
-    "recompute_modules": ATTENTION_ALONE,
-}
+_RECOMPUTATION: Final = {"recompute": OPEN, "recompute_layers": None, "recompute_modules": ATTENTION_ALONE}
 """Fields that are chosen anew for layouts that may not fit, and what they are before."""
 RECOMPUTED: Final = 0.995
 """Least time of a step with recomputation over that of the same without. It is 1 but where another
@@ -406,13 +402,19 @@ def search(  # noqa: PLR0913 - a question has this many parts
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Question:
     """What is searched where, and at what prices."""
 
     space: Space
     cluster: Cluster
     pricing: Pricing
+
+    @cached_property
+    def run(self) -> Run:
+        """In any layout: those of grids break no rule, so that none is checked again."""
+        space = self.space
+        return Run(model=space.model, cluster=self.cluster, seq=space.seq, software=space.software)
 
 
 def _look_at(grid: Grid, asked: _Question, found: SearchResult) -> None:
@@ -543,28 +545,26 @@ class _Runs:
         return Candidate(lambda: self.run(where), gpus, step_s, float(used), pricing, slowdown)
 
     def run(self, where: tuple[int, ...]) -> Run:
-        space = self.asked.space
-        return Run(
-            model=space.model,
-            cluster=self.asked.cluster,
-            seq=space.seq,
-            software=space.software,
-            layout=self.grid.layout(where),
-        )
+        return self.asked.run.model_copy(update={"layout": self.grid.layout(where)})
+
+    @cached_property
+    def families(self) -> list[tuple[int, ...]]:
+        gpus = self.asked.cluster.gpus
+        return [(gpus, *family) for family in self.grid.families]
 
 
 def _keep_families(expected_s: Any, memory: Any, runs: _Runs, best: dict[tuple[Any, ...], Candidate]) -> None:
     """The fastest layout of every family; of equally fast ones the plainest, which comes first."""
     inner = expected_s.reshape(-1, expected_s.shape[SPLIT])
     quickest = inner.min(axis=0)
-    keys = [(runs.asked.cluster.gpus, *family) for family in runs.grid.families]
     for split in np.flatnonzero(np.isfinite(quickest)).tolist():
-        before = best.get(keys[split])
+        family = runs.families[split]
+        before = best.get(family)
         if before is not None and quickest[split] >= before.expected_s * (1.0 - _TIE):
             continue
         first = int(np.argmax(inner[:, split] <= quickest[split] * (1.0 + _TIE)))
         place = np.unravel_index(first, expected_s.shape[:SPLIT])
-        best[keys[split]] = runs.at((*place, split), expected_s, memory)
+        best[family] = runs.at((*place, split), expected_s, memory)
 
 
 def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: SearchResult) -> None:

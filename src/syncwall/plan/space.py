@@ -48,12 +48,7 @@ class Space:
 
     @classmethod
     def of(
-        cls,
-        model: Model,
-        seq: int,
-        global_batch: int,
-        software: Software,
-        pinned: Mapping[str, Any],
+        cls, model: Model, seq: int, global_batch: int, software: Software, pinned: Mapping[str, Any]
     ) -> "Space":
         """The space in which every field of `pinned` has one value, or one of several."""
         several = {name: tuple(_values(name, value)) for name, value in pinned.items()}
@@ -224,6 +219,9 @@ FAMILY: Final = ("tp", "pp", "cp", "ep", "etp")
 _SPLIT_FIELDS: Final = ("tp", "cp", "ep", "etp", "dp", "micro_batch")
 
 
+_KINDS: Final = {name: type(PLAIN.get(name, one.default)) for name, one in Layout.model_fields.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Layouts with the same number of pipeline stages."""
@@ -236,8 +234,11 @@ class Grid:
 
     def layout(self, place: Sequence[Any]) -> Layout:
         """The one layout at `place`, with every field stated."""
-        fields = {name: self._value(name, place) for name in Layout.model_fields}
-        return Layout.model_validate(fields)
+        every = {name: getattr(self.layouts, name) for name in _KINDS}
+        arrays = {name: _at(one, place) for name, one in every.items() if isinstance(one, np.ndarray)}
+        return self.layouts.model_copy(
+            update=every | {name: _value(name, one) for name, one in arrays.items()}
+        )
 
     def part(self, *places: Any) -> "Grid":
         """The layouts at `places` of every axis, each a list of indices."""
@@ -273,15 +274,16 @@ class Grid:
         count = self.shape[SPLIT]
         return list(zip(*(np.broadcast_to(one, count).tolist() for one in columns), strict=True))
 
-    def _value(self, name: str, place: Sequence[Any]) -> Any:
-        value = getattr(self.layouts, name)
-        if not isinstance(value, np.ndarray):
-            return value
-        picked = np.broadcast_to(value, self.shape)[tuple(place)].item()
-        kind = type(PLAIN.get(name, Layout.model_fields[name].default))
-        if name == "recompute_layers":
-            return None if picked == ALL_LAYERS else picked
-        return kind(picked) if issubclass(kind, (Choice, bool)) else int(picked)
+
+def _at(values: Any, place: Sequence[Any]) -> Any:
+    return values[tuple(i if length > 1 else 0 for i, length in zip(place, values.shape, strict=True))].item()
+
+
+def _value(name: str, picked: Any) -> Any:
+    if name == "recompute_layers":
+        return None if picked == ALL_LAYERS else picked
+    kind = _KINDS[name]
+    return kind(picked) if issubclass(kind, (Choice, bool)) else int(picked)
 
 
 def grids(space: Space, cluster: Cluster) -> Iterator[Grid]:

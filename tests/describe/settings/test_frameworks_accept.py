@@ -31,7 +31,8 @@ from tests.describe.settings.runs import FRAMEWORKS
 ROOT = Path(__file__).parents[3]
 MODELS = ("llama-3.1-8b", "mixtral-8x7b", "llama-3.1-405b", "deepseek-v3", "gpt3-1.3b")
 SEQ = 4096
-RANDOM, RECOMMENDED = 500, 100
+COUNTS = {"random": 150, "recommended": 40}
+MANY = {"random": 500, "recommended": 100}
 NEEDED = {name: name for name in ("torchtitan", "deepspeed", "accelerate")} | {"megatron": "megatron.core"}
 """What must be installed for each."""
 TOML = Path(sys.prefix) / "torchtitan-0.2.2"
@@ -204,9 +205,9 @@ def _is_installed(package: str) -> bool:
 
 
 @cache
-def asked_of(name: str, kind: str) -> list[Case]:
+def asked_of(name: str, kind: str, count: int) -> list[Case]:
     found = random_layouts(name) if kind == "random" else recommended_layouts(name)
-    return list(islice(cases(name, found), RANDOM if kind == "random" else RECOMMENDED))
+    return list(islice(cases(name, found), count))
 
 
 def refusals(name: str, asked: list[Case], first: Path | None = None) -> list[tuple[str, str]]:
@@ -215,18 +216,21 @@ def refusals(name: str, asked: list[Case], first: Path | None = None) -> list[tu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["random", "recommended"])
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [*COUNTS.items(), *(pytest.param(*one, marks=pytest.mark.weekly) for one in MANY.items())],
+)
 @pytest.mark.parametrize("name", NEEDED)
-def test_settings_are_accepted(name, kind):
-    asked = asked_of(name, kind)
-    assert len(asked) == (RANDOM if kind == "random" else RECOMMENDED)
+def test_settings_are_accepted(name, kind, count):
+    asked = asked_of(name, kind, count)
+    assert len(asked) == count
     assert refusals(name, asked) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["random", "recommended"])
-def test_job_files_are_accepted_by_the_last_torchtitan_that_reads_them(kind):
-    assert refusals("torchtitan", asked_of("torchtitan", kind), TOML) == []
+@pytest.mark.parametrize(("kind", "count"), COUNTS.items())
+def test_job_files_are_accepted_by_the_last_torchtitan_that_reads_them(kind, count):
+    assert refusals("torchtitan", asked_of("torchtitan", kind, count), TOML) == []
 
 
 REFUSED = {
