@@ -1,12 +1,12 @@
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.errors import UnsatisfiedAssumption
 
 MARKED = {"web/browser": pytest.mark.browser, "laws": pytest.mark.slow, "capture": pytest.mark.slow}
@@ -20,10 +20,22 @@ IS_WEEKLY = os.environ.get("SYNCWALL_LAWS") == "weekly"
 # Timings vary on shared machines; what is slow is caught by the benchmarks. Continuous integration
 # tries the same cases every time, so that it fails only for a change; elsewhere cases are random.
 same_cases = bool(os.environ.get("CI")) and not IS_WEEKLY
-settings.register_profile("syncwall", deadline=None, derandomize=same_cases)
+slow_is_no_fault = [HealthCheck.too_slow]
+settings.register_profile(
+    "syncwall", deadline=None, derandomize=same_cases, suppress_health_check=slow_is_no_fault
+)
 settings.load_profile("syncwall")
 # pytest-xdist sets it: what is printed into a pipe has the width that users get without it.
 os.environ.pop("COLUMNS", None)
+
+
+def sampled(cases: Iterable[Any], every: int) -> list[Any]:
+    """Cases of which every so many is tried for each change, and the others weekly."""
+    one_or_more = (one if isinstance(one, tuple) else (one,) for one in cases)
+    return [
+        pytest.param(*one, marks=[pytest.mark.weekly] if place % every else [])
+        for place, one in enumerate(one_or_more)
+    ]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,22 +69,32 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     law.inner_test = budget.of(whole)
     try:
         return (yield)
+    except Spent:
+        return None
     finally:
         law.inner_test = whole
-        if budget.left_out:
+        if budget.is_spent:
             item.user_properties.append(("cases", f"{budget.tried} of {stated.max_examples}"))
 
 
+class Spent(KeyboardInterrupt):
+    """A law has no CPU time left: Hypothesis ends at once, as it does for Ctrl-C.
+
+    A case that did nothing would draw less than the same case before, which Hypothesis takes for a
+    strategy that depends on something else.
+    """
+
+
 class Budget:
-    """Lets a law pass without a look once its CPU time is spent, unless a case has failed.
+    """Ends a law once its CPU time is spent, unless a case has failed.
 
     A case that failed is tried again, to be made smaller and to be shown.
     """
 
     def __init__(self, cpu_s: float) -> None:
         self.cpu_s = cpu_s
-        self.tried = self.left_out = 0
-        self.has_failed = False
+        self.tried = 0
+        self.has_failed = self.is_spent = False
 
     def of(self, law: Callable[..., Any]) -> Callable[..., Any]:
         """The law, which costs at most so much and one case."""
@@ -80,8 +102,8 @@ class Budget:
         @wraps(law)
         def within(*args: Any, **kwargs: Any) -> Any:
             if self.cpu_s <= 0 and not self.has_failed:
-                self.left_out += 1
-                return None
+                self.is_spent = True
+                raise Spent
             self.tried += 1
             start = time.process_time()
             try:

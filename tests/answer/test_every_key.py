@@ -472,7 +472,7 @@ REFUSED_KEYS = {
 """Keys of every model that an encoder in front of one must leave out."""
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_every_key_of_a_run_acts_or_is_listed():
     assert dead(run_keys(), whole_bases(), step) == []
 

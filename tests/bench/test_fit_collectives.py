@@ -26,7 +26,7 @@ def errors() -> dict[str, float]:
     return {line.name: line.error for line in report(TABLES)}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_fit_reproduces_the_files():
     """To 2%: logarithms differ in their last digit between processors; `--check` is exact."""
     for path, text in collectives.regenerated(TABLES).items():

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 TABLES = ROOT.parent / "shared/data/measured/03_gemm_attention"
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.skipif(not TABLES.is_dir(), reason="the measured tables are not beside the repository")
 def test_the_fit_reproduces_the_calibrations(capsys):
     """To 2%: the last digit of an optimiser depends on the processor; `--check` is exact."""

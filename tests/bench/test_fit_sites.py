@@ -42,7 +42,7 @@ def test_the_file_is_what_the_model_takes():
     assert set(START) == set(table["between"]) - {"fitted"}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_sites_that_differ_more_are_trusted_more():
     """Ten sites of alike runs: with a bias of 20% each, or with none and 20% from run to run."""
     lot = np.random.default_rng(1)

@@ -193,6 +193,9 @@ def test_one_flag_logs_a_real_job_to_all_of_them(offline):
     words = ["-m", "syncwall", "watch", "--to", "wandb", "mlflow", f"tensorboard:{offline}/runs", "--"]
     job = [sys.executable, "-m", "torch.distributed.run", "--standalone", str(JOB)]
     env = {**os.environ, "STEPS": "100", "COMPUTE_S": "0.02"}
+    assert mlflow_client(
+        offline
+    ).search_experiments()  # on a busy host a new store takes longer than a job waits
     subprocess.run([sys.executable, *words, *job], env=env, timeout=120, check=True)
     (run,) = mlflow_client(offline).search_runs(["0"])
     assert run.info.run_name == "ddp_job.py"

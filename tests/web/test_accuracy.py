@@ -17,7 +17,7 @@ from syncwall.web.answers.prediction import predicted
 from syncwall.web.assets import shipped_accuracy
 from syncwall.web.questions import AskedRun
 
-SLOW = pytest.mark.slow
+SLOW = pytest.mark.weekly
 ROOT = Path(__file__).parents[2]
 
 
