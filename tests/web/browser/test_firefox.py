@@ -8,6 +8,7 @@ import pytest
 
 from syncwall.show.numbers import duration
 from syncwall.web.application import PAGES, address
+from tests.conftest import sampled
 from tests.web.browser.firefox import ENTER, PROGRAM, Firefox, firefox
 from tests.web.test_predict import HF_CONFIG
 
@@ -57,7 +58,7 @@ def test_my_own_config_and_cluster_a_proposal_and_the_plan(served: str, page: Fi
     assert not page.errors(served)
 
 
-@pytest.mark.parametrize("name", list(PAGES))
+@pytest.mark.parametrize("name", sampled(PAGES, 3))
 def test_every_page_opens_without_an_error_and_fits(served: str, page: Firefox, name: str) -> None:
     page.errors(served)
     for width in (1440, 500):  # the narrowest window that Firefox makes
