@@ -163,6 +163,7 @@ def test_a_lost_rank_leaves_the_table_and_one_line(tmp_path):
 
 
 @pytest.mark.weekly
+@pytest.mark.alone
 def test_the_harness_adds_less_than_2_percent_to_a_bare_loop():
     """Single calls, bare and by the harness in turn, in one run; the ratio of their medians.
 

@@ -227,7 +227,7 @@ class Description(BaseModel):
         return {**value, **found}
 
     def __copy__(self) -> Self:
-        """As pydantic copies it, which nothing private belongs to: thousands of layouts are tried."""
+        """A shallow copy, faster than pydantic's: descriptions have no private attributes."""
         copied = object.__new__(type(self))
         set_of = object.__setattr__
         set_of(copied, "__dict__", self.__dict__.copy())
